@@ -14,9 +14,11 @@ from decimal import Decimal
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Json
 from dataplane.contract.xxh64 import xxhash64
+from dataplane.contract.zones import UTC_NAMES
 
 CUT = {"day": 0, "month": 3, "year": 6}  # granule -> characters cut from the end of a date's text
 MINUTES = {"minute": 1, "15 minutes": 15, "hour": 60}  # granule of a time of day -> its length
+_DAY_S = 86_400
 
 
 def key_text(value: Json, part: KeyPart, zone: tzinfo) -> str | None:
@@ -57,3 +59,15 @@ def _time(local: datetime, granule: str) -> str:
         return f"{local.hour:02}"
     minute = local.minute - local.minute % MINUTES[granule]
     return f"{local.hour:02}:{minute:02}"
+
+
+def utc_granule_s(granule: str, timezone: str) -> int:
+    """Every granule of this kind is made of whole spans of so many seconds since 1970 in UTC; 0 if
+    none are known.
+
+    Days of other zones begin at other hours of UTC, and some hours of former times at other
+    minutes.
+    """
+    if not granule or timezone not in UTC_NAMES:
+        return 0
+    return 60 * MINUTES[granule] if granule in MINUTES else _DAY_S

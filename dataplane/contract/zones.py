@@ -7,10 +7,8 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+UTC_NAMES = ("UTC", "Etc/UTC", "Z")  # those that people write
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
-
-
-UTC_NAMES = ("UTC", "Etc/UTC", "Z")
 
 
 class UnknownZone(ValueError):

@@ -17,11 +17,9 @@ from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.errors import Problem
 from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
-from dataplane.contract.key_values import MINUTES
+from dataplane.contract.key_values import utc_granule_s
 from dataplane.contract.schemas import Schema
-from dataplane.contract.zones import UTC_NAMES
 
-_DAY_S = 86_400
 _BOUND_OF_SESSIONS = (
     "group by a column as well, and partition by it: partition_by: [{user: bucket 16}]; or say "
     "that they are read whole: inputs: {NAME: all}"
@@ -103,7 +101,7 @@ def _sql_slots(
         sql.OutputKeyPart(
             key.column,
             key.granule or f"bucket {key.buckets}" * bool(key.buckets),
-            _granule_s(key.granule, inputs.timezone),
+            utc_granule_s(key.granule, inputs.timezone),
         )
         for key in body.partition_by
     ]
@@ -117,7 +115,7 @@ def _sql_slots(
     ):
         cure = mode_advice.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
         if mode == "all" and verdicts[name].mode == "by" and not declared:
-            reason = _reason_of_expression(verdicts[name])
+            reason = _reason_of_expression(verdicts[name], body, inputs.timezone)
         slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
     keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
@@ -134,19 +132,16 @@ def _sql_slots(
     return _by_types(body, slots, by_key, inputs, windows=windows)
 
 
-def _granule_s(granule: str, timezone: str) -> int:
-    """As of `OutputKeyPart`. Days of other zones begin at other hours of UTC, and some hours of
-    former times at other minutes."""
-    if not granule or timezone not in UTC_NAMES:
-        return 0
-    return 60 * MINUTES[granule] if granule in MINUTES else _DAY_S
-
-
-def _reason_of_expression(verdict: sql.Verdict) -> str:
+def _reason_of_expression(verdict: sql.Verdict, body: SqlTransform, timezone: str) -> str:
     """Why an input is read whole that could be read by expressions of its columns."""
-    for key in verdict.keys:
-        if key.window and not key.column:
-            return f"`all`: a window of {key.window} may begin in another {key.part.granule} than its rows"
+    for key, part in zip(verdict.keys, body.partition_by, strict=True):
+        if not key.window or key.column:
+            continue
+        if not part.granule:
+            return f"`all`: {part.column} is the start of a window, and has no granule of time"
+        if not key.part.granule_s:
+            return f"`all`: windows begin by UTC, and each {part.granule} by {timezone}"
+        return f"`all`: a window of {key.window} may begin in another {part.granule} than its rows"
     return "`all`: a part of the key is an expression of columns, in one of its inputs"
 
 
@@ -286,8 +281,10 @@ def _unbounded(
     """Sessions over inputs that are read whole: any new row might join any two of them."""
     place = query.session_place()
     is_declared = any(hint.mode for hint in body.inputs)
-    is_bounded = is_declared or any(slot.mode == "by" for slot in slots)
-    if place is None or is_bounded or not body.is_written:
+    if place is None or is_declared or not body.is_written:
+        return
+    by_key = {slot.name for slot in slots if slot.mode == "by"}
+    if all(names & by_key for names in query.session_inputs()):
         return
     message = (
         "session_window over inputs that are read whole: each late row would redo all sessions"

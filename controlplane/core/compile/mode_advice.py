@@ -30,7 +30,7 @@ def of_sql(
             "`window(at, '1 minute')`, and the windows of its rows here"
         )
     if any(part.window and not part.column for part in verdict.keys):
-        return f"to be read by {key}, take windows that divide its granule, and the time zone UTC"
+        return f"to be read by {key}, take a granule that the windows divide, and the time zone UTC"
     if verdict.mode == "by":
         return f"to be read by {key}, select {key} as a column of each input, not as an expression"
     return f"to be read by {key}, let each GROUP BY, join and window hold {key}; or declare `{name}: by`"

@@ -21,6 +21,7 @@ from controlplane.core.sql import (
     named_columns,
     references,
     resolution,
+    time_windows,
 )
 from controlplane.core.sql.column_origins import KnownNames
 from controlplane.core.sql.edits import Edit
@@ -115,6 +116,17 @@ class AnalysedQuery:
         sessions = (token.start for token in calls if token.name.lower() == "session_window")
         offset = next(sessions, None)
         return None if offset is None else line_column(self.text, offset)
+
+    def session_inputs(self) -> list[frozenset[str]]:
+        """The names of the inputs below each query that calls `session_window`; of all inputs once
+        where only Spark can read the text."""
+        tree = _parse(self.text, self._lexemes)
+        if tree is None:
+            return [frozenset(ref.name for ref in self.references)]
+        return [
+            references.below(self.text, select, tree)
+            for select in time_windows.selects_of_sessions(tree)
+        ]
 
     def parameter_place(self, name: str) -> tuple[int, int]:
         """Line and column of the first `:name`."""

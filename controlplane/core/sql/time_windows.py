@@ -10,6 +10,7 @@ A row has several sliding windows, `window(at, '10 minutes', '1 minute')`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +18,7 @@ from sqlglot import exp
 
 SLIDING: Final = "a row has several sliding windows"
 _NAME: Final = "window"
+_SESSION: Final = "session_window"
 _UNITS: Final = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _LONGEST: Final = 100  # characters of a length
 _AMOUNT: Final = re.compile(rf"(\d{{1,9}})\s+({'|'.join(_UNITS)})s?\b\s*", re.IGNORECASE)
@@ -56,6 +58,13 @@ def is_pure(node: exp.Expr) -> bool:
     """Whether it is part of the start of a tumbling window."""
     start = node.parent if is_window(node) else node
     return start is not None and start_of_tumbling(start) is not None
+
+
+def selects_of_sessions(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The queries that call `session_window`, each once for each call."""
+    for call in tree.find_all(exp.Anonymous):
+        if call.name.lower() == _SESSION:
+            yield call.find_ancestor(exp.Select) or tree
 
 
 def obstacle(selected: exp.Expr) -> str:

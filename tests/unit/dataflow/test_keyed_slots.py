@@ -282,7 +282,7 @@ def test_a_window_over_unknown_types_is_decided_once_they_are_known() -> None:
 
 
 SLIDES = "aggregate by the slide alone in a transform before, for example `window(at, '1 minute')`"
-DIVIDES = "take windows that divide its granule, and the time zone UTC"
+DIVIDES = "take a granule that the windows divide, and the time zone UTC"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ DIVIDES = "take windows that divide its granule, and the time zone UTC"
         (
             "window(at, '1 hour')",
             IN_ANOTHER_ZONE,
-            "a window of 1 hour may begin in another hour than its rows",
+            "windows begin by UTC, and each hour by Asia/Kolkata",
             DIVIDES,
         ),
         (
@@ -329,6 +329,20 @@ def test_other_windows_are_read_whole_and_say_why(
     assert cure in slot.cure
 
 
+@pytest.mark.parametrize("key", ["[m]", "[{m: bucket 16}]"])
+def test_a_window_without_a_granule_is_read_whole_and_says_why(key: str) -> None:
+    slot = windowed("window(at, '1 hour')", key)
+    words = "`all`: m is the start of a window, and has no granule of time"
+    assert (slot.mode, slot.reason.split(";")[0]) == ("all", words)
+    assert DIVIDES in slot.cure
+
+
+@pytest.mark.parametrize("timezone", ["UTC", "Etc/UTC", "Z"])
+def test_each_name_of_utc_is_utc(timezone: str) -> None:
+    more = f"{EVENTS}timezone: {timezone}\n"
+    assert windowed("window(at, '1 hour')", more=more).mode == "by"
+
+
 def test_the_end_of_a_window_is_no_key() -> None:
     text = "SELECT window(at, '1 hour').end AS m FROM events"
     slot = transform(text, "[{m: hour}]", more=EVENTS).slots[0]
@@ -353,3 +367,22 @@ def test_sessions_are_bounded_by_a_key_or_read_whole_on_purpose() -> None:
         [problem] = refused.value.problems
         assert (problem.code, problem.line) == ("unbounded-session", 13)
         assert "bucket 16" in problem.hint
+
+
+@pytest.mark.parametrize("is_common", [False, True])
+def test_sessions_over_an_input_that_is_read_whole_are_refused_beside_one_by_key(
+    is_common: bool,
+) -> None:
+    sessions = "SELECT session_window(at, '1 hour').start AS s FROM events GROUP BY 1"
+    longest = "(SELECT max(s) AS s FROM sessions)"
+    if not is_common:
+        longest = f"(SELECT max(s) AS s FROM ({sessions}))"
+    text = f"SELECT f.k, max(e.s) AS s FROM f CROSS JOIN {longest} e GROUP BY f.k"
+    text = f"WITH sessions AS ({sessions}) {text}" if is_common else text
+    plain = transform(text.replace("session_window(at, '1 hour').start", "at"), more=EVENTS)
+    assert [slot.mode for slot in plain.slots if slot.name == "f"] == ["by"]
+    with pytest.raises(InvalidBlueprint) as refused:
+        transform(text, more=EVENTS)
+    assert [problem.code for problem in refused.value.problems] == ["unbounded-session"]
+    bounded = "WITH read AS (SELECT * FROM events) " + SESSIONS.replace("FROM events", "FROM read")
+    assert transform(bounded, "[{shop: bucket 16}]", more=EVENTS).slots[0].mode == "by"
