@@ -4,7 +4,7 @@ text format."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controlplane.api.driver_services import Counters
-from controlplane.core.model.answers import SourceLag
+from controlplane.core.model.answers import DatasetStatus, SourceLag
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations import export_cursor
@@ -61,6 +61,12 @@ def render(
     )
     registry.register(_Lags(lags))
     return generate_latest(registry)
+
+
+def lags_of(datasets: Iterable[DatasetStatus]) -> dict[str, SourceLag]:
+    """By dataset. A paused or held one is not to be computed, so its rows are not late."""
+    going_on = (dataset for dataset in datasets if dataset["state"] not in ("paused", "held"))
+    return {dataset["name"]: dataset["lag"] for dataset in going_on if "lag" in dataset}
 
 
 class _Lags(Collector):

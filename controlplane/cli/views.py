@@ -191,9 +191,11 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
 
 
 def _lag_lines(dataset: DatasetStatus) -> list[str]:
-    """A line for a stream with rows that are not committed, or not known."""
+    """A line for a stream with rows that are not committed, or not known: also where its last
+    listing failed."""
     lag = dataset.get("lag")
-    if lag is None or lag["rows"] == 0:
+    is_listed = dataset.get("as_of") is not None
+    if lag is None or (lag["rows"] == 0 and is_listed):
         return []
     return [f"lag: {dataset['name']}: {lag['sentence']}"]
 

@@ -1,7 +1,9 @@
 """Times of cron expressions with five fields: minute, hour, day of month, month, day of week.
 
-Where a zone's clock is put forward, a time that is left out comes an hour later; where it is put
-back, a time that comes twice counts once, as in Debian's cron.
+Changes of a zone's clock are as in Debian's cron. Where an expression fixes minute and hour, a time
+that is left out comes when the clock has been put forward, and one that comes twice counts once.
+Where one of the two is `*` or a step of it, a time that is left out does not come, and one that
+comes twice counts twice.
 """
 
 from __future__ import annotations
@@ -40,4 +42,6 @@ def next_after(expression: str, at: float, timezone: str) -> float:
     """The first time of a valid expression after a time. Both in seconds since 1970. Raises
     UnknownZone."""
     local = datetime.fromtimestamp(at, UTC).astimezone(zone_periods.zone(timezone))
-    return next(CronSim(expression, local)).timestamp()
+    times = (time.timestamp() for time in CronSim(expression, local))
+    # After a clock was put back, cronsim may begin with the first of two equal local times
+    return next(time for time in times if time > at)

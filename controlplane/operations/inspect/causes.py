@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import dropwhile
@@ -35,7 +35,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
-from controlplane.operations.inspect.source_changes import next_look
+from controlplane.operations.inspect.source_changes import next_looks
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -109,9 +109,9 @@ def why(
             ),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [_stop(stop) for stop in stopped if ctx.sees(stop.dataset)],
-            "sources": [
-                _with_due(facts, origin) for origin in origins if ctx.sees(origin["dataset"])
-            ],
+            "sources": _with_due(
+                facts, [origin for origin in origins if ctx.sees(origin["dataset"])]
+            ),
             "drivers": _is_failing(tx, decision.step),
             "error": json_views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
@@ -121,10 +121,19 @@ def why(
         return answer
 
 
-def _with_due(facts: StoreSnapshot, origin: SourceOrigin) -> SourceOrigin:
-    node = facts.desired.nodes[origin["dataset"]]
-    due = next_look(node, facts.listing(node.listing)) if node.is_source else None
-    return origin if due is None else {**origin, "due": due}
+def _with_due(facts: StoreSnapshot, origins: Sequence[SourceOrigin]) -> list[SourceOrigin]:
+    nodes = (facts.desired.nodes[origin["dataset"]] for origin in origins)
+    sources = [node for node in nodes if node.is_source]
+    listings = {
+        node.listing: listing
+        for node in sources
+        if (listing := facts.listing(node.listing)) is not None
+    }
+    due = next_looks(facts.tx, facts.branch, sources, listings)
+    return [
+        {**origin, "due": due[origin["dataset"]]} if origin["dataset"] in due else origin
+        for origin in origins
+    ]
 
 
 def why_past(

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.core import tree
+from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Source
 from controlplane.core.model.answers.status import SourceLag
 from controlplane.core.model.sources import Listing, SourcePartition
@@ -67,10 +68,13 @@ def of_sources(facts: StoreSnapshot, nodes: Iterable[Source]) -> dict[str, Sourc
 
 
 def _committed(facts: StoreSnapshot, node: Source) -> bytes:
-    """The root of the listing that the newest state was made from."""
+    """The root of the listing that the newest state was made from. Nothing is committed of a topic
+    that another one was replaced by."""
     state = facts.state(node.dataset)
-    objects = None if state is None else state.inputs.get("objects")
-    return tree.EMPTY_ROOT if objects is None else objects.root
+    if state is None or "objects" not in state.inputs:
+        return tree.EMPTY_ROOT
+    is_same_topic = state.lineage == ids.lineage_id(state.logic, {"": node.listing})
+    return state.inputs["objects"].root if is_same_topic else tree.EMPTY_ROOT
 
 
 def _lag(listing: Listing, rows: int, since: float | None, now: float) -> SourceLag:

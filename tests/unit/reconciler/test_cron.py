@@ -10,6 +10,7 @@ import pytest
 from controlplane.cli import source_views
 from controlplane.core.compile.nodes import Source
 from controlplane.core.cron_times import next_after
+from controlplane.operations.desired import branches, controls
 from controlplane.operations.inspect import causes, overview
 from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.work import listings
@@ -88,15 +89,44 @@ def test_plan_status_and_why_say_when_the_next_look_is_due(place: Place) -> None
     assert origin.get("due") == due
 
 
+def test_a_paused_source_has_no_next_look(place: Place) -> None:
+    controls.pause(place.ctx, "main", "stream")
+    [source] = overview.plan(place.ctx, "main")["sources"]
+    [origin] = causes.why(place.ctx, "main", "stream.messages")["sources"]
+    assert "due" not in source
+    assert "due" not in origin
+
+
+def test_a_pinned_branch_has_no_next_look(place: Place) -> None:
+    branches.create(place.ctx, "look", pinned=True)
+    [origin] = causes.why(place.ctx, "look", "stream.messages")["sources"]
+    assert "due" not in origin
+
+
 @pytest.mark.parametrize(
     ("expression", "after", "following"),
     [
         ("30 2 * * *", "2026-03-28T12:00:00+01:00", "2026-03-29T03:00:00+02:00"),
         ("30 2 * * *", "2026-10-25T02:30:00+02:00", "2026-10-26T02:30:00+01:00"),
+        ("30 2 * * *", "2026-10-25T02:00:00+01:00", "2026-10-26T02:30:00+01:00"),
+        ("*/15 2 * * *", "2026-03-29T01:00:00+01:00", "2026-03-30T02:00:00+02:00"),
+        ("*/15 2 * * *", "2026-10-25T02:45:00+02:00", "2026-10-25T02:00:00+01:00"),
+        ("0 */2 * * *", "2026-03-29T00:00:00+01:00", "2026-03-29T04:00:00+02:00"),
+        ("0 */2 * * *", "2026-10-25T02:00:00+02:00", "2026-10-25T02:00:00+01:00"),
         ("0 6 1 * *", "2026-06-09T12:00:00+02:00", "2026-07-01T06:00:00+02:00"),
         ("*/15 * * * *", "2026-06-09T12:00:00+02:00", "2026-06-09T12:15:00+02:00"),
     ],
-    ids=["left out", "twice", "monthly", "quarters"],
+    ids=[
+        "left out",
+        "twice",
+        "between the two",
+        "quarters left out",
+        "quarters twice",
+        "step left out",
+        "step twice",
+        "monthly",
+        "quarters",
+    ],
 )
 def test_times_are_of_the_dataflows_zone(expression: str, after: str, following: str) -> None:
     assert next_after(expression, at(after), "Europe/Berlin") == at(following)

@@ -6,10 +6,12 @@ from __future__ import annotations
 import pytest
 
 from controlplane.api.driver_services import Counters
-from controlplane.api.metrics import render
+from controlplane.api.metrics import lags_of, render
+from controlplane.cli import views
 from controlplane.core.alerts import Key
-from controlplane.core.model.answers import DatasetAnswer, SourceLag
+from controlplane.core.model.answers import DatasetAnswer, DatasetStatus, SourceLag
 from controlplane.operations.alerts.conditions import current_conditions
+from controlplane.operations.desired import controls
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.inspect import datasets, overview
 from dataplane.connectors.kafka.kafka_listing import listed_at, object_of
@@ -116,6 +118,59 @@ def test_rows_that_wait_for_long_are_an_alert_but_not_of_what_is_paused(place: P
 def conditions(place: Place) -> dict[Key, str]:
     with place.ctx.read_plan("main") as (plan, facts):
         return {**current_conditions(facts, plan.decisions)}
+
+
+def test_a_cron_streams_rows_are_late_at_its_next_time_and_a_manual_ones_never(
+    place: Place,
+) -> None:
+    place.apply(STREAM.replace("continuous", '"cron: 0 6 * * *"'))
+    finds(place, place.asked_to_list(), 100)
+    place.computes(state="failed", error={**infrastructure_error("X", "no"), "kind": "user"})
+    place.now += 3600
+    assert (NAME, "late") not in conditions(place)
+    place.now += 86400
+    place.loop.tick()
+    finds(place, place.listing())
+    assert "100 rows behind" in conditions(place)[NAME, "late"]
+    place.apply(STREAM.replace("continuous", "manual"))
+    assert lag_of(place)["rows"] == 100
+    assert (NAME, "late") not in conditions(place)
+
+
+def test_of_another_topic_nothing_is_committed(place: Place) -> None:
+    finds(place, place.asked_to_list(), 250)
+    place.computes(**EMPTY)
+    place.apply(STREAM.replace("topic: t,", "topic: u,"))
+    finds(place, place.asked_to_list(), 100)
+    place.now += 5
+    assert (lag_of(place)["rows"], lag_of(place)["seconds"]) == (100, 5.0)
+    place.apply(STREAM)
+    assert lag_of(place)["rows"] == 0, "all of the first topic is still there"
+
+
+def test_metrics_leave_out_what_is_paused(place: Place) -> None:
+    finds(place, place.asked_to_list(), 100)
+    assert set(lags_of(datasets_of(place))) == {NAME}
+    controls.pause(place.ctx, "main", NAME)
+    assert lags_of(datasets_of(place)) == {}
+
+
+def test_status_says_that_there_may_be_more_where_nothing_is_behind(place: Place) -> None:
+    place.report(there(place.asked_to_list()), {"result": {**told([]), "after": None}})
+    assert "lag:" not in status_text(place)
+    claim = there(place.asked_to_list())
+    place.report(claim, {"state": "failed", "error": infrastructure_error("X", "no")})
+    line = f"lag: {NAME}: 0 rows behind; there may be more, as its last listing failed"
+    assert line in status_text(place)
+
+
+def status_text(place: Place) -> str:
+    return str(views.status(overview.status(place.ctx, "main")))
+
+
+def datasets_of(place: Place) -> list[DatasetStatus]:
+    [flow] = overview.status(place.ctx, "main")["dataflows"]
+    return flow["datasets"]
 
 
 def test_metrics_have_the_lag_of_each_stream(place: Place) -> None:

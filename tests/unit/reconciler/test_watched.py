@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from controlplane.operations.inspect import overview
 from dataplane.contract.claims import ListClaim
+from dataplane.contract.results import infrastructure_error
 from dataplane.contract.schemas import struct_of
 from tests.there import there
 from tests.unit.listing.location import each, file, told
@@ -58,6 +61,24 @@ def test_a_change_is_computed_and_the_next_listing_is_held(tmp_path: Path) -> No
     with place.ctx.store.read() as tx:
         assert tx.states.newest("main")["stream.messages"].partitions == 2
     assert "wait_s" in held(place)["job"]
+
+
+@pytest.mark.parametrize("case", ["fails", "loses files"])
+def test_a_listing_that_cannot_be_held_is_made_once_a_minute(case: str, tmp_path: Path) -> None:
+    place = watched(tmp_path)
+    names = [f"{n:03}" for n in range(30)]
+    finds(place, held(place), *names)
+    claim = held(place)
+    if case == "fails":
+        place.report(claim, {"state": "failed", "error": infrastructure_error("X", "no")})
+    else:
+        finds(place, claim, names[0])
+    place.now += 59
+    place.loop.tick()
+    assert place.listing() is None
+    place.now += 1
+    place.loop.tick()
+    assert "wait_s" not in there(place.listing())["job"]
 
 
 def test_another_component_with_an_interval_shortens_the_wait(tmp_path: Path) -> None:
