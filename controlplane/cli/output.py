@@ -195,7 +195,7 @@ def _excerpt(error: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
 
 
 def _lines_of(file: str) -> list[str]:
-    """None of what is no regular file, or no text: a pipe is read once, by the command."""
+    """Empty for another file than a text on a disk: the command reads a pipe, once."""
     path = Path(file)
     try:
         if not path.is_file():

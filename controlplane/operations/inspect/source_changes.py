@@ -112,14 +112,14 @@ def _source_changes(
         }
         for node in sources
     ]
-    due = next_looks(tx, branch, sources, listings)
+    due = times_of_next_listings(tx, branch, sources, listings)
     for change in changes:
         if change["dataset"] in due:
             change["due"] = due[change["dataset"]]
     return changes
 
 
-def next_looks(
+def times_of_next_listings(
     tx: Tx, branch: str, sources: Iterable[Source], listings: Mapping[bytes, Listing]
 ) -> dict[str, str]:
     """When cron expressions have locations listed next, by dataset. A paused source and what a
