@@ -55,9 +55,10 @@ def test_files_are_read_under_declared_types_and_only_what_does_not_fit_fails(
     columns = columns_of(lake, format)
     contents = {
         "good": content(format, (1, "Ann", 2.5), (2, "Bob", "")),
-        "text": content(format, ("x", "Ann", 2.5)),
         "broken": b"\xff\xfe<\xff",
     }
+    if format == "xlsx":  # all three are CSV by then
+        contents["text"] = content(format, ("x", "Ann", 2.5))
     sources = {n: lake.source(f"{n}.{format}", data) for n, data in contents.items()}
     tasks = [{"columns": columns, "objects": [source]} for source in sources.values()]
     good, *others = lake.run("parse", job(format, metadata=["name"]), tasks)

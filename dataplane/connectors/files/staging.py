@@ -13,6 +13,7 @@ import hashlib
 import io
 import itertools
 import shutil
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +80,9 @@ def _round(
     work: Callable[[SparkAttempt[Claim]], list[TaskResult]],
 ) -> dict[str, TaskResult]:
     """Results of the tasks whose files find space together; of a single task in any case."""
-    stage = _Stage(attempt.scratch / "staged", attempt.claim["job"], attempt.cancelled)
+    attempt.scratch.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="staged-", dir=attempt.scratch))
+    stage = _Stage(folder, attempt.claim["job"], attempt.cancelled)
     try:
         outcomes = list(attempt.threads.map(stage.outcome, tasks))
         ready = [o for o in outcomes if not isinstance(o, _Refused | _Postponed)]
@@ -153,7 +156,6 @@ class _Stage:
         self._space = _Space()
         self._numbers = itertools.count()  # several tasks may read one file
         self._paths: dict[str, str] = {}  # of CSV files: the places of the files behind them
-        folder.mkdir(parents=True)
 
     def _dialect(self) -> dict[str, str]:
         return {**DIALECT, "header": str(self._has_header).lower()}

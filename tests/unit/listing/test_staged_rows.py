@@ -86,7 +86,7 @@ class Files:
             return [{"task": t["task"], "state": "done"} for t in own.claim["tasks"]]
 
         results: Any = staging.staged(cast("Any", attempt), work)
-        assert not (self.folder / "staged").exists()
+        assert not list(self.folder.glob("staged-*"))
         return [
             Read(r["state"], r.get("error", {}), *seen.get(t["task"], ([], [])))
             for t, r in zip(tasks, results, strict=True)
