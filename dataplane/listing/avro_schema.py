@@ -14,7 +14,7 @@ from dataplane.contract.types import NOTHING, TIME, FileType
 from dataplane.task_failures import TaskFailure
 
 MAGIC = b"Obj\x01"
-MOST_BYTES = 1 << 24  # of one text in a header; a schema of 10,000 columns takes a tenth
+MOST_BYTES = 1 << 24  # of all texts in a header; a schema of 10,000 columns takes a tenth
 MOST_ENTRIES = 1000
 MOST_TYPES = 100_000  # named types may stand at many places, and each place counts
 UNION, RECURSIVE = "union", "recursive"  # no type of a dataset
@@ -24,7 +24,7 @@ def avro_types(file: BinaryIO) -> dict[str, FileType]:
     """Types by column, in file order. ValueError for a file without a readable header, TaskFailure
     `too-many-columns` for a schema with too many types."""
     try:
-        schema = json.loads(_header(file)["avro.schema"])
+        schema = json.loads(_schema(file))
         record = _Types().read(schema, "")
     except (KeyError, TypeError, AttributeError, RecursionError) as e:
         raise ValueError(f"no schema of Avro: {e!r}") from e
@@ -33,20 +33,27 @@ def avro_types(file: BinaryIO) -> dict[str, FileType]:
     return {f["name"]: f["type"] for f in record["fields"]}
 
 
-def _header(file: BinaryIO) -> dict[str, bytes]:
-    """The metadata of an object container file."""
+def _schema(file: BinaryIO) -> bytes:
+    """The schema among the metadata of an object container file. KeyError if there is none."""
     if file.read(len(MAGIC)) != MAGIC:
         raise ValueError("no header of Avro")
-    entries: dict[str, bytes] = {}
+    schema: bytes | None = None
+    left, entries = MOST_BYTES, 0
     while count := _long(file):
         if count < 0:
             _long(file)  # the size of the block in bytes
+        entries += abs(count)
+        if entries > MOST_ENTRIES:
+            raise ValueError("too many entries")
         for _ in range(abs(count)):
-            if len(entries) >= MOST_ENTRIES:
-                raise ValueError("too many entries")
-            name = _bytes(file).decode()
-            entries[name] = _bytes(file)
-    return entries
+            name = _bytes(file, left)
+            content = _bytes(file, left - len(name))
+            left -= len(name) + len(content)
+            if name == b"avro.schema":
+                schema = content
+    if schema is None:
+        raise KeyError("avro.schema")
+    return schema
 
 
 def _long(file: BinaryIO) -> int:
@@ -63,9 +70,9 @@ def _long(file: BinaryIO) -> int:
     raise ValueError("the header ends in a number")
 
 
-def _bytes(file: BinaryIO) -> bytes:
+def _bytes(file: BinaryIO, most: int) -> bytes:
     size = _long(file)
-    if not 0 <= size <= MOST_BYTES:
+    if not 0 <= size <= most:
         raise ValueError(f"a text of {size} bytes")
     content = file.read(size)
     if len(content) < size:

@@ -1,18 +1,16 @@
-"""Sheets of Excel, lines of fixed width, rows of XML: the values of the files, or an error that
-names file and place."""
+"""Sheets of Excel, lines of fixed width, rows of XML: Spark reads their values, or an error names
+the file. What becomes of files before Spark is in `tests/unit/listing/test_staged_rows.py`."""
 
 from __future__ import annotations
 
 import gzip
-import io
-import zipfile
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from tests.excel_files import CLOCK, DAY, MOMENT, cell, sheet, sheet_of, workbook
+from tests.excel_files import CLOCK, DAY, MOMENT, sheet, workbook
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
 HEADER = {"header": True}
@@ -57,11 +55,10 @@ def test_files_are_read_under_declared_types_and_only_what_does_not_fit_fails(
     columns = columns_of(lake, format)
     contents = {
         "good": content(format, (1, "Ann", 2.5), (2, "Bob", "")),
-        "text": content(format, ("x", "Ann", 2.5)),
-        "large": content(format, (3, "Ann", 123456)),
-        "broken": b"PK\x03\x04 no archive" if format == "xlsx" else b"<\xff",
-        "empty": b"",
+        "broken": b"\xff\xfe<\xff",
     }
+    if format == "xlsx":  # all three are CSV by then
+        contents["text"] = content(format, ("x", "Ann", 2.5))
     sources = {n: lake.source(f"{n}.{format}", data) for n, data in contents.items()}
     tasks = [{"columns": columns, "objects": [source]} for source in sources.values()]
     good, *others = lake.run("parse", job(format, metadata=["name"]), tasks)
@@ -70,13 +67,10 @@ def test_files_are_read_under_declared_types_and_only_what_does_not_fit_fails(
         {first: 1, "name": "Ann", "amount": Decimal("2.50"), "_source_name": f"good.{format}"},
         {first: 2, "name": "Bob", "amount": None, "_source_name": f"good.{format}"},
     ]
-    for (name, source), result in zip(list(sources.items())[1:], others, strict=True):
-        if (format, name) == ("fixed", "empty"):
-            assert lake.rows(result) == []
-            continue
+    for name, result in zip(list(sources)[1:], others, strict=True):
         error = failed(result)
         assert error["kind"] == "user", error
-        assert f"{lake.sources}/{name}.{format}" in error["message"], (source, error)
+        assert f"{lake.sources}/{name}.{format}" in error["message"], error
         assert str(lake.root.parent / "scratch") not in str(error)
 
 
@@ -89,15 +83,6 @@ def test_types_are_inferred_as_those_of_csv(lake: Lake, format: str) -> None:
     (result,) = lake.run("infer", job(format), [{"objects": files}])
     kinds = list(told_types(done(result)).values())
     assert kinds == ["integer", "string", "double"]
-
-
-@pytest.mark.parametrize("format", list(OPTIONS))
-def test_a_file_that_changed_after_its_listing_gives_nothing(lake: Lake, format: str) -> None:
-    source = lake.source(f"a.{format}", content(format, (1, "Ann", 2)))
-    (lake.sources / f"a.{format}").write_bytes(content(format, (2, "Bob", 3)))
-    task = {"columns": columns_of(lake, format), "objects": [source]}
-    assert [r["state"] for r in lake.run("parse", job(format), [task])] == ["void"]
-    assert [r["state"] for r in lake.run("infer", job(format), [task])] == ["void"]
 
 
 def test_cells_are_typed(lake: Lake) -> None:
@@ -133,69 +118,17 @@ def test_cells_are_typed(lake: Lake) -> None:
         "e": None,
     }
     assert {k: v for k, v in last.items() if v is not None} == {"s": "last"}
-    task = {"columns": schema_of(lake.spark, "e INT, s INT"), "objects": [source]}
-    assert 'a "b"' in failed(lake.run("parse", job("xlsx"), [task])[0])["message"]
 
 
-def test_sheet_and_range_are_chosen(lake: Lake) -> None:
-    rows: list[list[Any]] = [
-        ["a report"],
-        [],
-        [None, "id", "v", "no"],
-        [None, 1, "x", 9],
-        [None, 2, "y", 9],
-        ["end"],
+def test_a_sheet_with_fewer_columns_than_the_dataset_has_nulls(lake: Lake) -> None:
+    files = [
+        lake.source("1.xlsx", workbook({"Data": sheet([[None, 1, 2]])})),
+        lake.source("2.xlsx", workbook({"Data": sheet([[None, 3]])})),
     ]
-    file = workbook({"Notes": sheet([["hello"]]), "Data": sheet(rows)})
-    task = {
-        "columns": schema_of(lake.spark, "id INT, v STRING"),
-        "objects": [lake.source("a.xlsx", file)],
-    }
-    chosen = {"sheet": "Data", "range": "B3:C5", "header": True}
-    (result,) = lake.run("parse", job("xlsx", options=chosen), [task])
-    assert lake.rows(result) == [{"id": 1, "v": "x"}, {"id": 2, "v": "y"}]
-    (result,) = lake.run(
-        "parse", job("xlsx", options={**chosen, "range": "B4:C5", "header": False}), [task]
-    )
-    assert lake.rows(result) == [{"id": 1, "v": "x"}, {"id": 2, "v": "y"}]
-    (result,) = lake.run("parse", job("xlsx", options={"sheet": "Gone"}), [task])
-    assert "has no sheet 'Gone', but 'Notes', 'Data'" in failed(result)["message"]
-
-
-def claiming(file: bytes, size: int) -> bytes:
-    """A workbook with a part more, which is so large by the directory of the archive."""
-    target = io.BytesIO(file)
-    with zipfile.ZipFile(target, "a") as archive:
-        archive.writestr("xl/media/a", "a")
-        archive.getinfo("xl/media/a").file_size = size
-    return target.getvalue()
-
-
-def hostile_books() -> dict[str, bytes]:
-    entities = '<!DOCTYPE x [<!ENTITY a "1234567890"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
-    far = cell("A1", "id") + '</row><row r="1048576">' + cell("XFD1048576", 1)
-    shared = "<row>" + '<c t="s"><v>0</v></c>' * 16_000 + "</row>"
-    shared *= 10
-    return {
-        "far.xlsx": workbook({"Data": sheet_of(f'<row r="1">{far}</row>')}),
-        "laughs.xlsx": workbook(
-            {"Data": sheet_of('<row r="1"><c r="A1" t="str"><v>&b;</v></c></row>', entities)}
-        ),
-        "huge.xlsx": workbook({"Data": sheet_of(shared)}, "x" * 32_000),
-        "bomb.xlsx": claiming(book(), 2 << 30),
-    }
-
-
-def test_sheets_that_would_take_too_much_are_refused(lake: Lake) -> None:
-    tasks = [
-        {"columns": schema_of(lake.spark, "id INT"), "objects": [lake.source(name, data)]}
-        for name, data in hostile_books().items()
-    ]
-    far, laughs, huge, bomb = map(failed, lake.run("parse", job("xlsx"), tasks))
-    assert (far["condition"], far["kind"]) == ("file-too-large", "user")
-    assert huge["condition"] == "file-too-large"
-    assert laughs["condition"] == "MALFORMED_FILE"
-    assert bomb["message"].endswith("it takes more than 1024 MiB unpacked")
+    columns = schema_of(lake.spark, "_c0 STRING, _c1 INT, _c2 INT")
+    task = {"columns": columns, "objects": files}
+    (result,) = lake.run("parse", job("xlsx", options={}), [task])
+    assert [list(row.values()) for row in lake.rows(result)] == [[None, 1, 2], [None, 3, None]]
 
 
 def test_lines_that_are_too_short_are_malformed_records(lake: Lake) -> None:
@@ -209,42 +142,3 @@ def test_lines_that_are_too_short_are_malformed_records(lake: Lake) -> None:
     (result,) = lake.run("parse", job("fixed", on_bad_record="drop"), [task])
     assert [row["id"] for row in lake.rows(result)] == [1, 3]
     assert result["metrics"]["dropped_rows"] == 1
-
-
-LAUGHS = "<!DOCTYPE r [<!ENTITY a 'ha'><!ENTITY b '&a;&a;&a;'>]><x><r><v>&b;</v></r></x>"
-OUTSIDE = "<!DOCTYPE r [<!ENTITY a SYSTEM 'file:///etc/passwd'>]><x><r><v>&a;</v></r></x>"
-XML = [
-    (LAUGHS, "line 1: a document type"),
-    (OUTSIDE, "line 1: a document type"),
-    ("<x>\n<r><v>1</v><v>2</v></r></x>", "line 2: v stands more than once"),
-    ("<x>\n<r>text<v>1</v></r></x>", "line 2: text stands beside elements"),
-    ("<x>\n\n<r><v>1</r></x>", "line 3: mismatched tag"),
-    (f"<x><r>{'<d>' * 200}{'</d>' * 200}</r></x>", "line 1: elements lie more than 100 deep"),
-]
-
-
-def test_xml_that_is_no_rows_of_values_is_refused(lake: Lake) -> None:
-    columns = schema_of(lake.spark, "v STRING")
-    tasks = [
-        {"columns": columns, "objects": [lake.source(f"{i}.xml", text)]}
-        for i, (text, _) in enumerate(XML)
-    ]
-    results = lake.run("parse", job("xml"), tasks)
-    for number, ((_, message), result) in enumerate(zip(XML, results, strict=True)):
-        error = failed(result)
-        assert error["condition"] == "MALFORMED_FILE"
-        assert error["message"].startswith(f"{lake.sources}/{number}.xml: {message}"), error
-
-
-def test_elements_within_elements_are_columns(lake: Lake) -> None:
-    text = "<x><r k='a'><p><n>1</n><u>kg</u></p><e/></r><r>own</r><o><r k='&lt;'/></o></x>"
-    source = lake.source("a.xml", text)
-    (result,) = lake.run("infer", job("xml"), [{"objects": [source]}])
-    assert list(told_types(done(result))) == ["_k", "p.n", "p.u", "e", "_VALUE"]
-    chosen = schema_of(lake.spark, "_k STRING, `p.n` INT, `p.u` STRING, _VALUE STRING")
-    (result,) = lake.run("parse", job("xml"), [{"columns": chosen, "objects": [source]}])
-    assert [list(row.values()) for row in lake.rows(result)] == [
-        ["<", None, None, None],
-        ["a", 1, "kg", None],
-        [None, None, None, "own"],
-    ]

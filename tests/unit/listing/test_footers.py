@@ -29,8 +29,8 @@ FILES = {
 }
 
 
-def header_of(schema: str) -> bytes:
-    """An Avro file that has a header alone."""
+def header_of(schema: str, *more: bytes) -> bytes:
+    """An Avro file that has a header alone. `more`: other texts in it."""
 
     def text(content: bytes) -> bytes:
         number, size = len(content) << 1, b""
@@ -38,7 +38,9 @@ def header_of(schema: str) -> bytes:
             size, number = size + bytes([number & 0x7F | 0x80]), number >> 7
         return size + bytes([number]) + content
 
-    return MAGIC + b"\x02" + text(b"avro.schema") + text(schema.encode()) + b"\x00" + bytes(16)
+    entries = [(b"avro.schema", schema.encode()), *((b"a", content) for content in more)]
+    blocks = (b"\x02" + text(name) + text(content) for name, content in entries)
+    return MAGIC + b"".join(blocks) + b"\x00" + bytes(16)
 
 
 CSV = b"a,b\n1,2\n"
@@ -100,6 +102,14 @@ def test_types_of_avro_are_those_of_its_schema() -> None:
     types = list(types_of(*(kind for kind, _ in AVRO)).values())
     assert types[:-1] == [expected for _, expected in AVRO[:-1]]
     assert types[-1]["fields"][0]["type"] == "recursive"
+
+
+def test_all_texts_of_a_header_have_one_bound() -> None:
+    record = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}]}'
+    half = bytes(9 << 20)
+    assert avro_types(io.BytesIO(header_of(record, half))) == {"a": "integer"}
+    with pytest.raises(ValueError, match="a text of 9437184 bytes"):
+        avro_types(io.BytesIO(header_of(record, half, half)))
 
 
 def test_types_that_multiply_are_bounded() -> None:
