@@ -6,6 +6,7 @@ The events are as Debezium's documentation shows those of its connectors for Pos
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -18,7 +19,11 @@ from dataplane.connectors.files.reader_options import CORRUPT
 from dataplane.connectors.kafka.message_values import shaped
 from tests.spark.test_kafka_values import messages, refused
 
-SCHEMA = "id BIGINT, name STRING, price DECIMAL(12,2), born DATE, at TIMESTAMP, micros BIGINT"
+SCHEMA = (
+    "id BIGINT, name STRING, price DECIMAL(12,2), born DATE, at TIMESTAMP, micros BIGINT, "
+    "wall TIMESTAMP_NTZ, photo BINARY, tags ARRAY<STRING>, sizes ARRAY<INT>, "
+    "notes MAP<STRING,STRING>, prices ARRAY<STRUCT<price: DECIMAL(12,2)>>"
+)
 SETTINGS = {"format": "debezium", "schema": SCHEMA}
 ANN = {
     "id": 1,
@@ -27,7 +32,13 @@ ANN = {
     "born": 7305,  # io.debezium.time.Date
     "at": "2026-03-01T12:30:00.123456Z",  # io.debezium.time.ZonedTimestamp
     "micros": 1772368200123456,  # io.debezium.time.MicroTimestamp
+    "wall": "2026-03-01T12:30:00.5Z",  # io.debezium.time.IsoTimestamp
+    "photo": "AfQ=",
+    "tags": ["a", "of __debezium_unavailable_value"],
+    "sizes": [1, 95],
+    "notes": {"a": "b"},
 }
+UNAVAILABLE = "__debezium_unavailable_value"
 POSTGRESQL = {
     "version": "2.7.3.Final",
     "connector": "postgresql",
@@ -109,6 +120,7 @@ def test_a_row_is_that_after_a_change_or_before_a_delete(
     assert [row.price for row in rows[:2]] == [Decimal("12.50"), Decimal("0.50")]
     first, last = rows[0], rows[-1]
     assert (first.born, first.micros) == (date(1990, 1, 1), 1772368200123456)
+    assert (first.wall.isoformat(), first.photo) == ("2026-03-01T12:30:00.500000", b"\x01\xf4")
     assert first.at.astimezone(UTC) == datetime(2026, 3, 1, 12, 30, 0, 123456, UTC)
     assert first._source_time.astimezone(UTC).timestamp() == 1772368200.123
     assert (first._lsn, first._source_file) == (24023128, None)
@@ -139,7 +151,37 @@ REFUSED = [
     (event("c", None, {**ANN, "price": "1.239"}), "more digits than its column"),
     (event("c", None, {**ANN, "price": "AfQ="}), "AfQ="),  # what Spark refuses is shown
     (wrapped(event("c", None, {**ANN, "price": "1234"}), PRECISE), "decimal.handling.mode=string"),
+    (wrapped(event("c", None, {**ANN, "prices": [{"price": "12"}]}), PRECISE), "for price, prices"),
     (wrapped(None), "its op is missing"),
+    *(
+        (
+            event("c", None, {**ANN, column: text}),
+            f"column {column} is {kind}, and its value is {text}",
+        )
+        for column, kind, text in (
+            ("at", "TIMESTAMP", "12:00:00Z"),
+            ("wall", "TIMESTAMP_NTZ", "T12:00:00"),
+            ("wall", "TIMESTAMP_NTZ", "2026-03-01T12:30:00+02:00"),
+            ("born", "DATE", "2024-01-01T23:30:00-05:00"),
+            ("born", "DATE", "2024-1-1"),
+        )
+    ),
+    *(
+        (
+            event("u", ANN, {**ANN, column: value}),
+            f"column {column} is a large value that the event",
+        )
+        for column, value in (
+            ("name", UNAVAILABLE),
+            ("name", b64encode(UNAVAILABLE.encode()).decode()),
+            ("name", UNAVAILABLE.encode().hex()),
+            ("name", f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'),
+            ("photo", b64encode(UNAVAILABLE.encode()).decode()),
+            ("tags", [UNAVAILABLE]),
+            ("sizes", [*UNAVAILABLE.encode()]),
+            ("notes", {UNAVAILABLE: UNAVAILABLE}),
+        )
+    ),
 ]
 
 

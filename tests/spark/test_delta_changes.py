@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,6 +68,12 @@ class Table:
             assert {*columns, LABEL} <= {*rows.columns}
         return rows
 
+    def committed(self, version: int) -> float:
+        """When a version was committed, as its commit says, in seconds."""
+        lines = (self.root / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+        (info,) = (a["commitInfo"] for a in map(json.loads, lines) if "commitInfo" in a)
+        return float(info["timestamp"]) / 1000
+
     def rows(self) -> list[Row]:
         return sorted(self.spark.read.format("delta").load(str(self.root)).collect())
 
@@ -103,12 +111,22 @@ def test_first_rows_are_inserts_then_each_version_has_its_changes(table: Table) 
     ]
     assert [(o["columns"] or ())[2:-3] for o in third[0]["objects"]] == [["more"]]
     assert table.look() == []
-    assert table.read(table.listed).count() == 6, "all of them together, later"
+    for commit in (table.root / "_delta_log").glob("*.json"):
+        os.utime(commit, (1, 1))  # as a copy of the table might
+    rows = table.read(table.listed)
+    assert rows.count() == 6, "all of them together, later"
+    times = {row["_commit_version"]: row["_commit_timestamp"].timestamp() for row in rows.collect()}
+    assert times == {v: table.committed(v) for v in (1, 2, 3, 5)}
     for file in (table.root / "_change_data").iterdir():
         file.unlink()
     with pytest.raises(TaskFailure) as failure:
         table.read(second)
     assert failure.value.condition == "versions-expired"
+    with (table.root / "_delta_log" / f"{5:020}.json").open("a") as log:
+        log.write("\n")  # another commit of this version
+    with pytest.raises(TaskFailure) as failure:
+        table.read(third)
+    assert failure.value.condition == "table-recreated"
 
 
 @takes_turns(0, 2)

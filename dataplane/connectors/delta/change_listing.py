@@ -16,6 +16,7 @@ from dataplane.connectors.delta.delta_listing import root_of
 from dataplane.connectors.delta.log import (
     Head,
     VersionActions,
+    commit_digest,
     commits_after,
     first_version,
     head,
@@ -36,14 +37,31 @@ CHANGES = ("_change_type", "_commit_version", "_commit_timestamp")
 DIGITS = 12  # of a partition's number, so that keys come in its order
 MOST_FILES = 100  # of the first version in one partition
 MOST_VERSIONS = 100  # in one partition
+MOST_BYTES = 2**30  # of changes in one partition of more than one version
 FEED = "delta.enableChangeDataFeed"
 
 
 class Reached(NamedTuple):
-    """The last version of a table, known by its id, that is listed."""
+    """The last version of a table, known by its id, that is listed. `log`: the hash of its
+    commit."""
 
     table: str
     version: int
+    log: str | None
+
+    @staticmethod
+    def of(source: SourceObject) -> Reached:
+        """The last version of an object."""
+        detail = source["detail"]
+        return Reached(detail["table"], detail["end"], detail["log"])
+
+    def detail(self) -> Mapping[str, Json]:
+        """What `of` reads."""
+        return {"table": self.table, "end": self.version, "log": self.log}
+
+    def is_rewritten(self, root: Path) -> bool:
+        """Whether the log has another commit as this version, such as after a restored backup."""
+        return commit_digest(root, self.version) not in (None, self.log)
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
@@ -55,7 +73,8 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     assert before is not None, "a claim says what is known"
     Places.of(os.environ).check_source(str(root_of(job)))
     first = int(before["key"]) + 1 if before["key"] else 1
-    for number, objects in enumerate(_new(job, _reached(before["objects"])), first):
+    reached = Reached.of(before["objects"][-1]) if before["objects"] else None
+    for number, objects in enumerate(_new(job, reached), first):
         yield listed(f"{number:0{DIGITS}}", objects, ())
 
 
@@ -85,7 +104,7 @@ def change_files(commit: VersionActions) -> list[Mapping[str, Json]]:
 
 def _new(job: ListJob, reached: Reached | None) -> Iterator[list[SourceObject]]:
     """Objects of new partitions. TaskFailure where versions are lost, unless that is accepted:
-    then the listing begins at the first version again."""
+    then the listing begins at the first version that can be read again."""
     root = root_of(job)
     newest = head(root)
     if not has_feed(newest):
@@ -94,18 +113,12 @@ def _new(job: ListJob, reached: Reached | None) -> Iterator[list[SourceObject]]:
     if lost is not None and not job.get("accept_deletes"):
         raise lost
     if reached is None or lost is not None:
-        start = job["settings"].get("start")
-        version = _first(root, newest) if start is None else int(start)
+        start = None if lost else job["settings"].get("start")
+        version = _first(root, newest) if start is None else _chosen(root, int(start))
         yield from _of_snapshot(root, version)
     else:
         version = reached.version
     yield from _of_ranges(root, version, newest)
-
-
-def _reached(objects: Sequence[SourceObject]) -> Reached | None:
-    return (
-        Reached(objects[-1]["detail"]["table"], objects[-1]["detail"]["end"]) if objects else None
-    )
 
 
 def _loss(root: Path, newest: Head, reached: Reached) -> TaskFailure | None:
@@ -113,6 +126,9 @@ def _loss(root: Path, newest: Head, reached: Reached) -> TaskFailure | None:
     hint = "`headgate refresh --accept-deletes` begins anew with the rows that the table has"
     if newest.metadata["id"] != reached.table or newest.version < reached.version:
         return TaskFailure("table-recreated", f"the Delta table {root} was made anew; {hint}")
+    if reached.is_rewritten(root):
+        words = f"version {reached.version} of the Delta table {root} is another commit than before"
+        return TaskFailure("table-recreated", f"{words}; {hint}")
     held = commits_after(root, reached.version)
     missing = [v for v in range(reached.version + 1, newest.version + 1) if v not in held]
     if missing:
@@ -149,6 +165,15 @@ def _first(root: Path, newest: Head) -> int:
     return version
 
 
+def _chosen(root: Path, version: int) -> int:
+    """The version that the blueprint says. TaskFailure if the log does not go back to it."""
+    first = first_version(root)
+    if version < first:
+        words = f"the log of the Delta table {root} begins at version {first}"
+        raise TaskFailure("versions-expired", f"{words}; correct `version`")
+    return version
+
+
 def _of_snapshot(root: Path, version: int) -> Iterator[list[SourceObject]]:
     """The files of a version, some to a partition."""
     table = snapshot(root, version)
@@ -156,17 +181,15 @@ def _of_snapshot(root: Path, version: int) -> Iterator[list[SourceObject]]:
         raise _off(root, version)
     _check_places(root, table.files)
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
-    about = {
-        "table": table.head.metadata["id"],
-        "end": version,
-        "at_ms": read_commit(root, version).at_ms,
-    }
+    reached = Reached(table.head.metadata["id"], version, commit_digest(root, version))
+    at_ms = read_commit(root, version).at_ms
+    about = {**reached.detail(), "at_ms": at_ms}
     objects: list[SourceObject] = []
     for _, source in delta_listing.objects_of(root, table, cache):
         objects.append(
             {
                 **source,
-                "version": f"{source['version']};insert:{version}",
+                "version": f"{source['version']};insert:{version}@{at_ms}",
                 "columns": [*(source["columns"] or ()), *CHANGES],
                 "detail": {**source["detail"], **about},
             }
@@ -181,33 +204,37 @@ def _of_snapshot(root: Path, version: int) -> Iterator[list[SourceObject]]:
 def _of_ranges(root: Path, version: int, newest: Head) -> Iterator[list[SourceObject]]:
     """Ranges of versions after this one. One ends where the table's metadata changes."""
     table = head(root, version)
-    commits: list[VersionActions] = []
+    sizes: list[int] = []  # in bytes, of the changes of versions before `at`
     for at in range(version + 1, newest.version + 1):
         commit = read_commit(root, at)
-        _check_places(root, change_files(commit))
-        metadata = commit.actions("metaData")
-        if commits and (metadata or len(commits) == MOST_VERSIONS):
-            yield [_range(table, commits)]
-            commits = []
+        files, metadata = change_files(commit), commit.actions("metaData")
+        _check_places(root, files)
+        size = sum(a.get("size") or 0 for a in files)
+        is_full = len(sizes) == MOST_VERSIONS or sum(sizes) + size > MOST_BYTES
+        if sizes and (metadata or is_full):
+            yield [_range(root, table, at - 1, sizes)]
+            sizes = []
         for new in metadata:
             table = Head(at, table.protocol, new)
             if not has_feed(table):
                 raise _off(root, at)
-        commits.append(commit)
-    if commits:
-        yield [_range(table, commits)]
+        sizes.append(size)
+    if sizes:
+        yield [_range(root, table, newest.version, sizes)]
 
 
-def _range(table: Head, commits: Sequence[VersionActions]) -> SourceObject:
-    first, end, id = commits[0].version, commits[-1].version, table.metadata["id"]
+def _range(root: Path, table: Head, end: int, sizes: Sequence[int]) -> SourceObject:
+    """The versions up to `end`, one for each size in bytes."""
+    first, id = end - len(sizes) + 1, table.metadata["id"]
+    reached = Reached(id, end, commit_digest(root, end))
     return {
         "name": f"{first}-{end}",
         "uri": f"delta:{id}/{first}-{end}",
-        "size": sum(a.get("size") or 0 for c in commits for a in change_files(c)),
+        "size": sum(sizes),
         "modified_ms": 0,
-        "version": f"changes:{id}/{first}-{end}",
+        "version": f"changes:{id}/{first}-{end}@{reached.log}",
         "columns": [*_columns(table.fields, ""), *CHANGES],
-        "detail": {"table": id, "first": first, "end": end},
+        "detail": {**reached.detail(), "first": first},
     }
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.delta import delta_reader
-from dataplane.connectors.delta.change_listing import CHANGES, change_files
+from dataplane.connectors.delta.change_listing import CHANGES, Reached, change_files
 from dataplane.connectors.delta.delta_reader import DeltaReading
 from dataplane.connectors.delta.log import head, local_place, read_commit
 from dataplane.connectors.files.source_bytes import local_file
@@ -24,6 +24,8 @@ from dataplane.contract.source_objects import SourceObject
 from dataplane.task_failures import TaskFailure
 
 SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
+# Delta refuses versions older than `delta.deletedFileRetentionDuration`, also where no file is gone
+AGE_LIMIT = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
 TYPES = ("string", "long", "timestamp")
 
 
@@ -56,9 +58,7 @@ class ChangeReading:
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         """TaskFailure where the table does not have these versions any more."""
-        id = self.table.head.metadata["id"]
-        if any(source["detail"]["table"] != id for _, source in objects):
-            raise TaskFailure("table-recreated", f"the Delta table {self.table.root} was made anew")
+        self._require_table({Reached.of(source) for _, source in objects})
         ranges = [labelled for labelled in objects if "first" in labelled[1]["detail"]]
         parts = [self._of_range(label, source) for label, source in ranges]
         files = [labelled for labelled in objects if "first" not in labelled[1]["detail"]]
@@ -66,6 +66,11 @@ class ChangeReading:
             some = [labelled for labelled in files if labelled[1]["detail"]["end"] == version]
             parts.append(self._of_files(version, some))
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+
+    def _require_table(self, versions: set[Reached]) -> None:
+        id, root = self.table.head.metadata["id"], self.table.root
+        if any(reached.table != id or reached.is_rewritten(root) for reached in versions):
+            raise TaskFailure("table-recreated", f"the Delta table {root} was made anew")
 
     def _at(self, version: int) -> DeltaReading:
         read_commit(self.table.root, version)  # is refused in words if it is gone
@@ -82,11 +87,15 @@ class ChangeReading:
     def _of_range(self, label: str, source: SourceObject) -> DataFrame:
         first, end = source["detail"]["first"], source["detail"]["end"]
         root = self.table.root
+        times = []
         for version in range(first, end + 1):
-            for action in change_files(read_commit(root, version)):
+            commit = read_commit(root, version)
+            times.append(commit.at_ms)
+            for action in change_files(commit):
                 self._require(local_place(root, action["path"]), version)
         # Columns by the names that they had then, also if they were renamed since
         self.table.session.conf.set(SCHEMA_MODE, "endVersion")
+        self.table.session.conf.set(AGE_LIMIT, "false")
         changes = (
             self.table.session.read.format("delta")
             .option("readChangeFeed", "true")
@@ -94,7 +103,10 @@ class ChangeReading:
             .option("endingVersion", end)
             .load(str(root))
         )
-        return changes.withColumn(LABEL, F.lit(label))
+        # Spark takes the time of the commit's file, which a copy of the table changes
+        at_ms = F.get(F.lit(times), (F.col("_commit_version") - first).cast("int"))
+        own = {"_commit_timestamp": F.timestamp_millis(at_ms), LABEL: F.lit(label)}
+        return changes.withColumns(own)
 
     def _require(self, path: Path, version: int) -> None:
         if not path.is_file():

@@ -7,14 +7,22 @@ https://debezium.io/documentation/reference/stable/connectors/postgresql.html#po
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
+from collections.abc import Mapping
 from datetime import date
+from hashlib import md5
+from uuid import UUID
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
     DataType,
     DateType,
-    DecimalType,
+    IntegralType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -27,6 +35,22 @@ from dataplane.connectors.kafka.event_columns import EVENT, OF_SOURCE
 OPS = ("c", "r", "u", "d", "t")
 PRECISE = "org.apache.kafka.connect.data.Decimal"  # a schema's name for decimals in base64
 _TIMES = (DateType, TimestampType, TimestampNTZType)
+_DAY = r"[+-]?\d{4,}-\d\d-\d\d"
+# Texts of times in ISO 8601: Spark's casts accept others, and guess or forget a part of them
+_TEXT_OF: Mapping[type[DataType], str] = {
+    DateType: rf"\A{_DAY}\z",
+    TimestampType: rf"\A{_DAY}[T ]\d\d:.*\z",
+    TimestampNTZType: rf"\A{_DAY}[T ]\d\d:[\d:.]+Z?\z",
+}
+# What PostgreSQL's connector writes for a large value (TOAST) that an update did not change
+UNAVAILABLE = b"__debezium_unavailable_value"
+_UNAVAILABLE_TEXTS = (
+    UNAVAILABLE.decode(),
+    b64encode(UNAVAILABLE).decode(),
+    UNAVAILABLE.hex(),
+    json.dumps({UNAVAILABLE.decode(): UNAVAILABLE.decode()}, separators=(",", ":")),  # hstore
+    str(UUID(bytes=md5(UNAVAILABLE, usedforsecurity=False).digest(), version=3)),
+)
 
 
 def envelope(rows: StructType) -> StructType:
@@ -54,6 +78,7 @@ def opened(answer: Column, message: StructType, rows: StructType) -> tuple[Struc
         answer["error"],
         _fault(event, row),
         _refused_decimals(answer["value"], message, rows),
+        *(_refused_placeholder(row[f.name], f) for f in rows if _may_be_large(f.dataType)),
         *(_refused_time(row[f.name], columns[f.name], f) for f in rows if _is_text(f, message)),
     )
     kind = StructType([*rows.fields, *_event_type().fields])
@@ -116,8 +141,12 @@ def _column(row: Column, field: StructField, message: StructType) -> Column:
         return text
     if isinstance(field.dataType, DateType):
         days = F.date_add(F.lit(date(1970, 1, 1)), text.try_cast("int"))
-        return F.when(_is_number(text), days).otherwise(text.try_cast("date"))
-    return F.when(~_is_number(text), text.try_cast(field.dataType))
+        return F.when(_is_number(text), days).otherwise(_time(text, field.dataType))
+    return _time(text, field.dataType)
+
+
+def _time(text: Column, kind: DataType) -> Column:
+    return F.when(text.rlike(_TEXT_OF[type(kind)]), text.try_cast(kind))
 
 
 def _is_number(text: Column) -> Column:
@@ -135,8 +164,37 @@ def _refused_time(text: Column, time: Column, field: StructField) -> Column:
     return F.when(text.isNotNull() & time.isNull(), message)
 
 
+def _may_be_large(kind: DataType) -> bool:
+    return isinstance(kind, StringType | BinaryType | ArrayType | MapType)
+
+
+def _refused_placeholder(column: Column, field: StructField) -> Column:
+    """An error for a large value that the event lacks."""
+    words = (
+        f"column {field.name} is a large value that the event lacks, as it did not change: "
+        "ALTER TABLE ... REPLICA IDENTITY FULL in PostgreSQL"
+    )
+    return F.when(_is_placeholder(column, field.dataType), words)
+
+
+def _is_placeholder(column: Column, kind: DataType) -> Column:
+    match kind:
+        case StringType():
+            return column.isin(*_UNAVAILABLE_TEXTS)
+        case BinaryType():
+            return column == F.lit(UNAVAILABLE)
+        case MapType(keyType=StringType()):
+            return F.map_contains_key(column, F.lit(UNAVAILABLE.decode()))
+        case ArrayType(elementType=IntegralType()):
+            return column == F.lit([*UNAVAILABLE]).cast(kind)
+        case ArrayType(elementType=element) if _may_be_large(element):
+            return F.exists(column, lambda part: _is_placeholder(part, element))
+    return F.lit(False)
+
+
 def _decimals(rows: StructType) -> list[str]:
-    return [field.name for field in rows if isinstance(field.dataType, DecimalType)]
+    """Columns with decimals, also within arrays and structs."""
+    return [field.name for field in rows if "decimal(" in field.dataType.simpleString()]
 
 
 def _refused_decimals(parsed: Column, message: StructType, rows: StructType) -> Column:

@@ -32,6 +32,13 @@ def metadata(*columns: str, on: bool = True, id: str = "t-1") -> Mapping[str, An
     }
 
 
+def checkpoint(root: Path, version: int, *files: Mapping[str, Any]) -> None:
+    actions = [{"protocol": PROTOCOL}, metadata("x"), *files]
+    name = f"{version:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    text = "".join(f"{json.dumps(action)}\n" for action in actions)
+    (root / "_delta_log" / name).write_text(text)
+
+
 class Table:
     """A log, with a file for each version that adds a row, and what is listed of it."""
 
@@ -50,6 +57,11 @@ class Table:
         self.commit(*others, add(name))
         return name
 
+    def rewrite(self, version: int) -> None:
+        """Another commit of this version, with the same actions."""
+        with (self.root / "_delta_log" / f"{version:020}.json").open("a") as log:
+            log.write("\n")
+
     def look(self, *, accept: bool = False, **settings: Any) -> list[str]:
         """Names of the objects of new partitions."""
         last = self.listed[-1] if self.listed else NONE
@@ -64,9 +76,10 @@ class Table:
         self.listed += new
         return [" ".join(o["name"] for o in partition["objects"]) for partition in new]
 
-    def refused(self) -> str:
+    def refused(self, **settings: Any) -> str:
         with pytest.raises(TaskFailure) as failure:
-            self.look()
+            self.look(**settings)
+        assert failure.value.kind == "user"
         return failure.value.condition
 
 
@@ -107,6 +120,13 @@ def test_a_range_ends_where_columns_change_and_has_a_bound(
         table.insert()
     assert table.look() == ["1-1", "2-4", "5-6"]
     assert [len(p["objects"][0]["columns"] or ()) for p in table.listed] == [4, 5, 5]
+    table.listed.clear()
+    monkeypatch.setattr(change_listing, "MOST_BYTES", 2)
+    assert table.look() == ["1-1", "2-3", "4-5", "6-6"], "each file is a byte"
+    assert [p["objects"][0]["size"] for p in table.listed] == [1, 2, 2, 1]
+    table.listed.clear()
+    monkeypatch.setattr(change_listing, "MOST_BYTES", 0)
+    assert table.look() == [f"{n}-{n}" for n in range(1, 7)], "a version is not divided"
 
 
 def test_it_begins_behind_files_that_are_gone(table: Table) -> None:
@@ -149,12 +169,12 @@ def test_versions_that_are_gone_are_an_error(table: Table) -> None:
     for _ in range(3):
         table.insert()
     (table.root / "_delta_log" / f"{2:020}.json").unlink()
-    checkpoint = [{"protocol": PROTOCOL}, metadata("x"), add("1.parquet"), add("3.parquet")]
-    name = f"{3:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    text = "".join(f"{json.dumps(action)}\n" for action in checkpoint)
-    (table.root / "_delta_log" / name).write_text(text)
-    assert table.refused() == "versions-expired"
-    assert table.look(accept=True) == ["1.parquet 3.parquet", "4-4"]
+    checkpoint(table.root, 3, add("1.parquet"), add("3.parquet"))
+    assert table.refused(start=1) == "versions-expired"
+    assert table.look(accept=True, start=1) == ["1.parquet 3.parquet", "4-4"]
+    table.listed.clear()
+    assert table.refused(start=1) == "versions-expired", "the log begins at 3"
+    assert table.refused(start=99) == "version-missing"
 
 
 def test_a_table_that_was_made_anew_is_an_error(table: Table) -> None:
@@ -164,6 +184,26 @@ def test_a_table_that_was_made_anew_is_an_error(table: Table) -> None:
     other.insert()
     assert table.refused() == "table-recreated"
     assert table.look(accept=True) == ["1-1"]
+
+
+def test_another_commit_of_the_last_version_is_an_error(table: Table) -> None:
+    table.insert()
+    table.insert()
+    table.look(start=1)
+    assert [p["objects"][0]["detail"]["end"] for p in table.listed] == [1, 2]
+    table.rewrite(1)
+    assert table.look() == [], "the last one counts"
+    table.rewrite(2)
+    assert table.refused() == "table-recreated"
+    before = table.listed[-1]
+    assert table.look(accept=True) == ["1-2"]
+    table.listed.clear()
+    assert table.look(start=1) == ["1.parquet", "2-2"]
+    assert table.listed[-1]["source"] != before["source"], "these are other rows"
+    table.insert()
+    (table.root / "_delta_log" / f"{2:020}.json").unlink()
+    checkpoint(table.root, 2, add("1.parquet"), add("2.parquet"))
+    assert table.look() == ["3-3"], "the log no longer has the commit"
 
 
 def test_a_file_elsewhere_is_refused(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
