@@ -173,7 +173,7 @@ class FolderWatches:
         return watch, True
 
     def _make_room(self) -> None:
-        """Close the watch used longest ago that nobody waits for. OSError where there is none."""
+        """Close the watch used longest ago, but none with a wait. OSError where all have one."""
         with self._lock:
             if len(self._by_place) < self._most:
                 return
