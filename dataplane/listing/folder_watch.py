@@ -70,8 +70,11 @@ class FolderWatch:
         self._thread.start()
 
     def is_current(self) -> bool:
-        """Whether all notices of the place come. Raises OSError where it is gone."""
-        is_same = self._identity == _identity(self.place.folder)
+        """Whether all notices of the place come."""
+        try:
+            is_same = self._identity == _identity(self.place.folder)
+        except OSError:
+            return False
         return is_same and not self._is_stale and self._thread.is_alive()
 
     def has_changed(self, since: int, wait_s: float) -> bool:
