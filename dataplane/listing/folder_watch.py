@@ -70,8 +70,11 @@ class FolderWatch:
         self._thread.start()
 
     def is_current(self) -> bool:
-        """Whether all notices of the place come. Raises OSError where it is gone."""
-        is_same = self._identity == _identity(self.place.folder)
+        """Whether all notices of the place come."""
+        try:
+            is_same = self._identity == _identity(self.place.folder)
+        except OSError:
+            return False
         return is_same and not self._is_stale and self._thread.is_alive()
 
     def has_changed(self, since: int, wait_s: float) -> bool:
@@ -173,7 +176,7 @@ class FolderWatches:
         return watch, True
 
     def _make_room(self) -> None:
-        """Close the watch used longest ago without a waiter. OSError where there is none."""
+        """Close the watch used longest ago, but none with a wait. OSError where all have one."""
         with self._lock:
             if len(self._by_place) < self._most:
                 return

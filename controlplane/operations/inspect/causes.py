@@ -35,7 +35,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
-from controlplane.operations.inspect.source_changes import times_of_next_listings
+from controlplane.operations.inspect.source_changes import due_times
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -129,7 +129,7 @@ def _with_due(facts: StoreSnapshot, origins: Sequence[SourceOrigin]) -> list[Sou
         for node in sources
         if (listing := facts.listing(node.listing)) is not None
     }
-    due = times_of_next_listings(facts.tx, facts.branch, sources, listings)
+    due = due_times(facts.tx, facts.branch, sources, listings)
     return [
         {**origin, "due": due[origin["dataset"]]} if origin["dataset"] in due else origin
         for origin in origins

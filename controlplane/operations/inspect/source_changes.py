@@ -112,18 +112,18 @@ def _source_changes(
         }
         for node in sources
     ]
-    due = times_of_next_listings(tx, branch, sources, listings)
+    due = due_times(tx, branch, sources, listings)
     for change in changes:
         if change["dataset"] in due:
             change["due"] = due[change["dataset"]]
     return changes
 
 
-def times_of_next_listings(
+def due_times(
     tx: Tx, branch: str, sources: Iterable[Source], listings: Mapping[bytes, Listing]
 ) -> dict[str, str]:
-    """When cron expressions have locations listed next, by dataset. A paused source and what a
-    pinned branch reads have no next look. The first listing is made at once."""
+    """When cron expressions have locations listed next, by dataset. Paused sources and those of a
+    pinned branch have no next listing. The first listing is made at once."""
     scheduled = [node for node in sources if node.read.cron is not None]
     if not scheduled or is_pinned(tx, branch):
         return {}

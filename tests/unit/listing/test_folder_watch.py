@@ -191,9 +191,12 @@ def test_a_folder_that_was_moved_away_has_a_new_watch(
     await_news(held_job(folder), never, watches)
     folder.rename(tmp_path / "old")
     folder.mkdir()
-    assert watches.of(place_of(held_job(folder)))[1]
+    watch, is_new = watches.of(place_of(held_job(folder)))
+    assert is_new
     shutil.rmtree(folder)
     assert is_held(held_job(folder), watches), "it cannot be watched: listings are a minute apart"
+    assert watch.changes, "its waits were ended"
+    assert not watch.is_current()
 
 
 @pytest.mark.parametrize("case", ["many folders", "the root", "no more notices"])
