@@ -23,7 +23,6 @@ from controlplane.core.model.jobs import (
 from controlplane.core.model.table_paths import attempt_folder
 from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
-from controlplane.core.plan.source import lane
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
 from controlplane.operations.work import (
@@ -99,7 +98,7 @@ def claim(
             driver,
             kinds,
             # A server that is slow holds up one slice, not those that others may read meanwhile
-            max_tasks=1 if lane.SLICE in kinds else MAX_TASKS,
+            max_tasks=1 if slices.is_reader(kinds) else MAX_TASKS,
             max_bytes=MAX_BYTES,
             lease_s=LEASE_S,
             sizes=sizes,

@@ -21,10 +21,15 @@ HOLDER = "workers"  # all of them: each may renew it
 DIFFERS = "slice-differs"
 
 
+def is_reader(kinds: Sequence[str]) -> bool:
+    """Whether a claim is of a worker's thread for slices: it claims nothing else."""
+    return list(kinds) == [SLICE]
+
+
 def note_reader(tx: Tx, kinds: Sequence[str], lake: str) -> None:
-    """A worker claims slices alone, in a thread for them: renew the lease of those that read them,
-    long before it is over. Workers write to no HDFS."""
-    if list(kinds) != [SLICE] or lake.startswith("hdfs:"):
+    """Renew the lease of workers that read slices, long before it is over. Workers write to no
+    HDFS."""
+    if not is_reader(kinds) or lake.startswith("hdfs:"):
         return
     lease = tx.leases.get(READERS)
     if lease is None or lease.until - tx.now() < READERS_S / 2:
