@@ -80,6 +80,7 @@ from dataplane.listing.version_cache import Versions
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.following import claim_after, with_followers
 from tests.property.model import (
+    KEY,
     TIME,
     Columns,
     Dataset,
@@ -688,7 +689,9 @@ def _with_key(
 ) -> Fragment:
     place = columns.index(column)
     rows = (row for f in fragments for row in f.under(columns))
-    return Fragment(columns, tuple(row for row in rows if key_of(row[place], column) in keys))
+    # Parts have the key in a column of another name
+    unit = TIME if column == TIME else KEY
+    return Fragment(columns, tuple(row for row in rows if key_of(row[place], unit) in keys))
 
 
 def _keys(fragments: Sequence[Fragment], columns: Columns) -> dict[str, list[int]]:
