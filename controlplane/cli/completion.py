@@ -20,7 +20,6 @@ import typer
 from controlplane.cli.session import Session
 
 if TYPE_CHECKING:
-    from controlplane.cli.command import Command
     from controlplane.client import Headgate
 
 VARIABLE: Final = "_HEADGATE_COMPLETE"  # set by the script: says that names are to be offered
@@ -94,4 +93,4 @@ def _offered(
     return sorted({name for name in [*names] if name.startswith(incomplete)})[:MOST_NAMES]
 
 
-COMMANDS: Final[dict[str, Command]] = {"completion": completion}
+COMMANDS: Final = {"completion": completion}
