@@ -1,13 +1,16 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3
+.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 demo: setup  ## the flights example on real data: first run, no-op, late file, edit and revert
 	@$(BIN)/headgate demo
+
+demo-clicks: setup  ## streams from Kafka: late orders, a correction, change data, a branch, a killed driver
+	@$(BIN)/python -m tests.demo_clicks
 
 demo-orders: setup  ## Kafka, PostgreSQL and files on S3 in, Delta, PostgreSQL and Kafka out, with servers of its own
 	@$(BIN)/python -m tests.demo_orders

@@ -4,7 +4,8 @@ text format."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -12,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controlplane.api.driver_services import Counters
+from controlplane.core.model.answers import DatasetStatus, SourceLag
 from controlplane.core.model.leases import LOOP
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations import export_cursor
@@ -20,6 +22,7 @@ from controlplane.operations.failing_units import FailingUnits
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS
 
+NO_LAGS: Mapping[str, SourceLag] = MappingProxyType({})
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTED = {  # name -> words, label
     "http_answers": ("Answers by status.", "status"),
@@ -40,11 +43,13 @@ def render(
     failing_units: FailingUnits,
     late_s: float = 0.0,
     *,
+    lags: Mapping[str, SourceLag] = NO_LAGS,
     namespace: str = DEFAULT,
     exports: bool = False,
 ) -> bytes:
     """The text of all counters and gauges; `states` counts datasets and targets by state, `late_s`
-    is how far the listing that is the latest is behind. `exports`: events of lineage are sent.
+    is how far the listing that is the latest is behind. `lags`: of streams, by dataset. `exports`:
+    events of lineage are sent.
     Counts of this process are about the whole installation, and are in `default` alone."""
     registry = CollectorRegistry()
     if namespace == DEFAULT:
@@ -54,7 +59,29 @@ def render(
     registry.register(
         _Gauges(store, states, failing_units, late_s, namespace=namespace, exports=exports)
     )
+    registry.register(_Lags(lags))
     return generate_latest(registry)
+
+
+def lags_of(datasets: Iterable[DatasetStatus]) -> dict[str, SourceLag]:
+    """By dataset. A paused or held one is not to be computed, so its rows are not late."""
+    going_on = (dataset for dataset in datasets if dataset["state"] not in ("paused", "held"))
+    return {dataset["name"]: dataset["lag"] for dataset in going_on if "lag" in dataset}
+
+
+class _Lags(Collector):
+    """How far streams are behind. An unknown lag has no value."""
+
+    def __init__(self, lags: Mapping[str, SourceLag]) -> None:
+        self._lags = lags
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        rows = {name: n for name, lag in self._lags.items() if (n := lag["rows"]) is not None}
+        seconds = {name: s for name, lag in self._lags.items() if (s := lag["seconds"]) is not None}
+        listed = "Rows of a stream that are listed and not committed."
+        yield _gauge("headgate_source_lag_rows", listed, "dataset", rows)
+        oldest = "Time since the oldest of these rows was listed."
+        yield _gauge("headgate_source_lag_seconds", oldest, "dataset", seconds)
 
 
 class _Counted(Collector):

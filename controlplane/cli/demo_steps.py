@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from controlplane import demo, settings
 from controlplane.cli import once, views
 from controlplane.cli.output import Lines, TextTable, View, is_fancy, show
-from controlplane.cli.progress import DatasetBar
+from controlplane.cli.progress import ProgressDisplay
 from controlplane.cli.session import Running, Session
 from controlplane.cli.signals import ending
 from controlplane.demo.data import By, lay_out
@@ -122,7 +122,7 @@ def _visit(
     _heading(stop)
     stop.change()
     started = time.monotonic()
-    with DatasetBar(sys.stderr) as progress:
+    with ProgressDisplay(sys.stderr) as progress:
         request = once.RunRequest(session.load([place / BLUEPRINT]))
         value = once.make(server, request, progress.show, since=started)
     show(value, views.summary(value if before is None else _news(value, before)), "table")

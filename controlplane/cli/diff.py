@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import diff_views, options
+from controlplane.cli import completion, diff_views, options
 from controlplane.cli.command import Commands
 from controlplane.cli.output import show
 
@@ -35,7 +35,14 @@ Timeout = Annotated[
 
 def diff(
     ctx: typer.Context,
-    first: Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET[@POINT]", show_default=False)],
+    first: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATAFLOW.DATASET[@POINT]",
+            show_default=False,
+            autocompletion=completion.datasets,
+        ),
+    ],
     other: Annotated[
         str | None,
         typer.Argument(

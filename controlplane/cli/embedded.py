@@ -37,11 +37,11 @@ def run(
     """Make these dataflows and their upstream up to date, and end: through the service that there
     is, else in this process."""
     from controlplane.cli import once, service_target
-    from controlplane.cli.progress import DatasetBar
+    from controlplane.cli.progress import ProgressDisplay
 
     session = options.session(ctx, output)
     request = once.RunRequest(session.load(files), branch, accept_deletes=accept_deletes)
-    with DatasetBar(sys.stderr) as progress:
+    with ProgressDisplay(sys.stderr) as progress:
         value = service_target.make(
             session, settings.read(home), request, progress.show, since=session.started
         )

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from controlplane.cli import explore_views, options
+from controlplane.cli import completion, explore_views, options
 from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.partition_keys import with_stored_key
 
@@ -139,7 +139,12 @@ def ranges(
 @command
 def partition(
     target: Annotated[
-        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT]/PARTITION", show_default=False)
+        str,
+        typer.Argument(
+            metavar="DATAFLOW.DATASET[@AT]/PARTITION",
+            show_default=False,
+            autocompletion=completion.datasets,
+        ),
     ],
     branch: options.Branch = "main",
 ) -> ClientRequest:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from controlplane.cli.output import problem_lines
+from controlplane.cli.output import problem_excerpts
 from controlplane.cli.places import shown_file
 from controlplane.cli.session import Output
 from controlplane.core.errors import HeadgateError, InvalidBlueprint, Problem
@@ -92,5 +92,5 @@ def report(value: Mapping[str, Any], output: Output) -> None:
     output."""
     if output in ("json", "yaml"):
         sys.stdout.write(json.dumps(value, indent=2) + "\n")  # which is YAML as well
-    for line in problem_lines(value["errors"]):
+    for line in problem_excerpts(value["errors"]):
         sys.stderr.write(line + "\n")

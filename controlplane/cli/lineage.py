@@ -34,9 +34,7 @@ Limit = Annotated[
 
 @command
 def lineage(
-    target: Annotated[
-        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
-    ],
+    target: options.PartitionAt,
     column: Column = None,
     downstream: Downstream = False,
     object: Object = None,

@@ -15,7 +15,7 @@ import typer
 from controlplane import settings
 from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
 from controlplane.cli.command import ClientRequest, Commands, ask, command
-from controlplane.cli.output import Lines, problem_lines, show
+from controlplane.cli.output import Lines, problem_excerpts, problem_lines, show
 from controlplane.cli.partition_keys import with_stored_key
 from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
@@ -66,7 +66,7 @@ def validate(
     )
     count = f"{len(texts)} {'blueprint' if len(texts) == 1 else 'blueprints'}: no problems"
     value = {"valid": not problems, "errors": problems, "notices": notices}
-    lines = tuple(problem_lines(problems)) or (count, *problem_lines(notices))
+    lines = tuple(problem_excerpts(problems)) or (count, *problem_lines(notices))
     if expand and not problems:
         from controlplane.cli.expansion import expansions
 
@@ -245,9 +245,7 @@ def status(
 
 @command
 def why(
-    target: Annotated[
-        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
-    ],
+    target: options.PartitionAt,
     shows_all: Annotated[
         bool, typer.Option("--all", help="Also inputs that did not change.")
     ] = False,

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from controlplane.cli import failures
+from controlplane.cli import completion, failures
 from controlplane.cli.sections import Sections
 from controlplane.cli.session import CliRuntime, Output, Session
 from controlplane.core.errors import HeadgateError
@@ -24,6 +24,14 @@ def _version(is_requested: bool) -> None:
 
         write_version()
         raise typer.Exit
+
+
+def _all(ctx: typer.Context, is_requested: bool) -> bool:
+    if is_requested:
+        ctx.params["all"] = True
+        sys.stdout.write(ctx.get_help() + "\n")
+        raise typer.Exit
+    return is_requested
 
 
 def application() -> typer.Typer:
@@ -41,6 +49,9 @@ def application() -> typer.Typer:
 
 def _top(
     version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version)] = False,
+    all: Annotated[
+        bool, typer.Option("--all", is_eager=True, callback=_all, help="Show all commands.")
+    ] = False,
 ) -> None:
     """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
 
@@ -51,6 +62,7 @@ def run(arguments: Sequence[str], runtime: CliRuntime) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # what its encoding lacks ends no command
     try:
+        completion.prepare()
         command = typer.main.get_command(application())
         code = command.main(
             list(arguments), prog_name="headgate", standalone_mode=False, obj=session

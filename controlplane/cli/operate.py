@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import failures, options, plan_views, source_views, views, words
+from controlplane.cli import completion, failures, options, plan_views, source_views, views, words
 from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import show
 from controlplane.cli.partition_keys import with_stored_key
@@ -89,13 +89,13 @@ def _applied(
     import sys
 
     from controlplane.cli import once, service_run, service_target
-    from controlplane.cli.progress import DatasetBar
+    from controlplane.cli.progress import ProgressDisplay
 
     service = session.require_loop()
     service_target.say(service)
     since = client.run_progress(branch=branch)["since"]
     flows = list(store(client)["revisions"]) or stored
-    with DatasetBar(sys.stderr) as progress:
+    with ProgressDisplay(sys.stderr) as progress:
         outcome = service_run.Waiting(service, client, branch, progress.show).settled(flows, since)
     return once.answer(outcome, spark_started=outcome["spark_started"], since=session.started)
 
@@ -192,6 +192,7 @@ def retry(
         str | None,
         typer.Argument(
             metavar="DATAFLOW[.DATASET[/PARTITION]]",
+            autocompletion=completion.datasets,
             help="Everything by default. Of a partition, nothing upstream of it is tried.",
             show_default=False,
         ),

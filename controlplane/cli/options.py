@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from controlplane.cli import completion
 from controlplane.cli.session import Output, Session
 
 
@@ -29,18 +30,39 @@ Home: TypeAlias = Annotated[
 As: TypeAlias = Annotated[
     OutputForm, typer.Option("--output", "-o", help="Form of the answer on standard output.")
 ]
-Branch: TypeAlias = Annotated[str, typer.Option("--branch", "-b", help="Branch.")]
+Branch: TypeAlias = Annotated[
+    str, typer.Option("--branch", "-b", help="Branch.", autocompletion=completion.branches)
+]
 Target: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="DATAFLOW[.DATASET]", help="Everything by default.", show_default=False),
+    typer.Argument(
+        metavar="DATAFLOW[.DATASET]",
+        help="Everything by default.",
+        show_default=False,
+        autocompletion=completion.datasets,
+    ),
 ]
-Dataset: TypeAlias = Annotated[str, typer.Argument(metavar="DATAFLOW.DATASET", show_default=False)]
+Dataset: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATAFLOW.DATASET", show_default=False, autocompletion=completion.datasets
+    ),
+]
 DatasetAt: TypeAlias = Annotated[
     str,
     typer.Argument(
         metavar="DATAFLOW.DATASET[@AT]",
         help="AT is a generation (12) or a time (2026-11-24T07:00Z); the newest by default.",
         show_default=False,
+        autocompletion=completion.datasets,
+    ),
+]
+PartitionAt: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATAFLOW.DATASET[@AT][/PARTITION]",
+        show_default=False,
+        autocompletion=completion.datasets,
     ),
 ]
 DetailedExit: TypeAlias = Annotated[

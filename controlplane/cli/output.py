@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 from controlplane.cli.session import Output
@@ -23,6 +25,12 @@ STYLES = {
     "failed": "bold red",
     "blocked": "red",
 }
+EXCERPT, EXCERPT_BEFORE = 100, 80  # characters of a line that are shown; before its place
+EXCERPT_BYTES = 4_000_000  # of a file; a longer one has no excerpts behind them
+MAY_BE_SECRET = re.compile(
+    r"passw|secret(?!://)|token|credential|access.?key|account.?key|api.?key|sas\b|://[^/\s]*@",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +57,11 @@ def show(value: Any, view: View, output: Output, out: TextIO | None = None) -> N
     out = out or sys.stdout
     match output:
         case "json":
-            out.write(json.dumps(value, indent=2, ensure_ascii=not _is_utf8(out)) + "\n")
+            out.write(json.dumps(value, indent=2, ensure_ascii=not is_utf8(out)) + "\n")
         case "yaml":
             import yaml
 
-            yaml.safe_dump(value, out, sort_keys=False, allow_unicode=_is_utf8(out), width=1000)
+            yaml.safe_dump(value, out, sort_keys=False, allow_unicode=is_utf8(out), width=1000)
         case "md":
             out.write("\n".join(_markdown(part) for part in view))
         case "table":
@@ -76,7 +84,8 @@ def is_fancy(out: TextIO) -> bool:
     return out.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _is_utf8(out: TextIO) -> bool:
+def is_utf8(out: TextIO) -> bool:
+    """Whether all characters may be written here."""
     return (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
@@ -159,6 +168,42 @@ def problem_lines(errors: Iterable[Mapping[str, Any]]) -> list[str]:
     """Problems as text: `FILE:LINE:COL: code: message (hint)`; where there is no file, our name
     stands there."""
     return [_problem_line(e) for e in errors]
+
+
+def problem_excerpts(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The same, each followed by the line of its file with a caret below the place, where this
+    machine has the file. Lines that may hold a secret are left out."""
+    lines, texts = [], {}
+    for error in errors:
+        file = error.get("file") or ""
+        if file not in texts:
+            texts[file] = _lines_of(file)
+        lines += [_problem_line(error), *_excerpt(error, texts[file])]
+    return lines
+
+
+def _excerpt(error: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
+    """Two lines of text, or none."""
+    number, column = error.get("line") or 0, error.get("column") or 1
+    if not 0 < number <= len(lines) or MAY_BE_SECRET.search(lines[number - 1]):
+        return []
+    source = lines[number - 1].replace("\t", " ")
+    cut = max(0, column - EXCERPT_BEFORE)
+    shown = printable(source[cut : cut + EXCERPT])
+    caret = len(printable(source[cut : column - 1]))
+    return [f"  {number:>4} | {shown}", f"  {'':>4} | {' ' * caret}^"]
+
+
+def _lines_of(file: str) -> list[str]:
+    """Empty for another file than a text on a disk: the command reads a pipe, once."""
+    path = Path(file)
+    try:
+        if not path.is_file():
+            return []
+        with path.open("rb") as stream:
+            return stream.read(EXCERPT_BYTES).decode("utf-8-sig").splitlines()
+    except (OSError, ValueError):
+        return []
 
 
 def _problem_line(error: Mapping[str, Any]) -> str:

@@ -27,9 +27,7 @@ WIDEST = 32
 
 @command
 def profile(
-    target: Annotated[
-        str, typer.Argument(metavar="DATAFLOW.DATASET[@AT][/PARTITION]", show_default=False)
-    ],
+    target: options.PartitionAt,
     column: Annotated[
         str | None, typer.Option(help="Only this column, with its frequent values.")
     ] = None,

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import options, plan_views, views
+from controlplane.cli import completion, options, plan_views, views
 from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import ApplyAnswer, RollbackAnswer
 
-Target = Annotated[str, typer.Argument(metavar="DATAFLOW[.DATASET]", show_default=False)]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATAFLOW[.DATASET]", show_default=False, autocompletion=completion.datasets
+    ),
+]
 
 
 @command

@@ -54,6 +54,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "diff": "diff",
         "tasks": "activity",
         "logs": "activity",
+        "mcp": "assistants",
     },
     "Read rows": {
         "preview": "look",
@@ -78,7 +79,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "branch": "branches",
         "feed": "feeds",
     },
-    "For editors": {"schema": "project", "lsp": "project"},
+    "For editors and shells": {"schema": "project", "lsp": "project", "completion": "completion"},
     "Look after the installation": {
         "token": "rights",
         "role": "roles",
@@ -95,6 +96,13 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
 MODULES: Final[Mapping[str, str]] = {
     name: module for names in SECTIONS.values() for name, module in names.items()
 }
+DAILY: Final = frozenset(
+    {
+        *("init", "run", "serve", "demo", "validate", "plan", "apply"),
+        *("status", "why", "open", "logs", "preview", "query", "refresh", "branch"),
+    }
+)
+"""The commands that `headgate --help` shows; `headgate --all` shows all."""
 
 
 class Sections(TyperGroup):
@@ -104,12 +112,17 @@ class Sections(TyperGroup):
         super().__init__(**attributes)
         self.commands = LazyCommands()  # type: ignore[assignment]  # nothing is added to them
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002  # as Typer calls it
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Names and first sentences, each section under its title."""
-        width = formatter.width - 6 - max(map(len, MODULES))
-        for title, names in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name, _first_sentence(name, width)) for name in names])
+        shown = MODULES.keys() if ctx.params.get("all") else DAILY
+        width = formatter.width - 6 - max(map(len, shown))
+        for title, section in SECTIONS.items():
+            if names := [name for name in section if name in shown]:
+                with formatter.section(title):
+                    formatter.write_dl([(name, _first_sentence(name, width)) for name in names])
+        if left_out := len(MODULES) - len(shown):
+            formatter.write_paragraph()
+            formatter.write_text(f"{left_out} more: headgate --all")
 
 
 class LazyCommands(Mapping[str, "BuiltCommand"]):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controlplane.cli import once, sources
@@ -36,6 +36,7 @@ class Moving:
 
     under_way: int
     states: Mapping[str, Any]
+    tasks_left: Mapping[str, int] = field(default_factory=dict)
     publishing: int = 0
     spark_starting_s: float | None = None
 
@@ -131,4 +132,6 @@ def _moving(progress: RunProgress) -> Moving:
     states = {
         thing["name"]: thing["state"] for thing in (*progress["datasets"], *progress["targets"])
     }
-    return Moving(progress["under_way"], states, spark_starting_s=progress.get("spark_starting_s"))
+    tasks_left = {d["name"]: d["tasks_left"] for d in progress["datasets"] if "tasks_left" in d}
+    starting_s = progress.get("spark_starting_s")
+    return Moving(progress["under_way"], states, tasks_left, spark_starting_s=starting_s)

@@ -147,6 +147,17 @@ class Session:
             yield StoppedHome(context)
 
     @contextmanager
+    def service_client(self, home: Path | None) -> Iterator[Headgate | None]:
+        """The client of a service that runs, or None. Nothing is started."""
+        chosen = settings.read(home)
+        service = service_of(chosen)
+        if service is None:
+            yield None
+            return
+        with service.open(chosen) as client:
+            yield client
+
+    @contextmanager
     def connect_if_there(self, home: Path | None) -> Iterator[Headgate | None]:
         """The client of `connect`, or None where there is neither a service nor a home. No home is
         made."""

@@ -23,7 +23,13 @@ def lines(sources: Sequence[SourceChange]) -> list[str]:
         *changed,
         *problems,
         *times({source["dataset"]: source["as_of"] for source in sources}, silent),
+        *(next_look(source["dataset"], source["due"]) for source in sources if "due" in source),
     ]
+
+
+def next_look(dataset: str, due: str) -> str:
+    """The line of a source that is looked at by a cron expression."""
+    return f"{dataset}: next look at {second_of(due)}"
 
 
 def each(sources: Sequence[SourceChange]) -> Iterator[str]:
@@ -38,7 +44,7 @@ def each(sources: Sequence[SourceChange]) -> Iterator[str]:
         notes = "; ".join(part for part in parts if part)
         if notes:
             looked = (
-                f"looked at {_second(source['as_of'])}" if source["as_of"] else "never looked at"
+                f"looked at {second_of(source['as_of'])}" if source["as_of"] else "never looked at"
             )
             yield f"{source['dataset']}: {notes}; {looked}"
 
@@ -85,12 +91,13 @@ def times(as_of: Mapping[str, str | None], silent: Collection[str] = ()) -> Iter
     own."""
     listed_at = [at for at in as_of.values() if at]
     if listed_at:
-        first, last = _second(min(listed_at)), _second(max(listed_at))
+        first, last = second_of(min(listed_at)), second_of(max(listed_at))
         yield f"sources as of {first}" if first == last else f"sources as of {first} to {last}"
     never = [dataset for dataset, at in as_of.items() if not at and dataset not in silent]
     if never:
         yield f"not looked at yet: {', '.join(never)}"
 
 
-def _second(instant: str) -> str:
+def second_of(instant: str) -> str:
+    """A time of an answer, to the second."""
     return datetime.fromisoformat(instant).strftime("%Y-%m-%d %H:%M:%SZ")

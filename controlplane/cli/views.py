@@ -83,6 +83,8 @@ def status(value: StatusAnswer) -> View:
     }
     if looked := tuple(source_views.times(sources)):
         parts.append(Lines(looked))
+    if due := tuple(_due_lines(value)):
+        parts.append(Lines(due))
     drivers = [d for d in value["drivers"] if d.get("reason")]
     parts += (
         [_table("drivers", ("pool", "kind", "state", "reason", "at"), drivers)] if drivers else []
@@ -102,6 +104,15 @@ def status(value: StatusAnswer) -> View:
     return [*parts, *_errors(errors)] or [
         Lines(("nothing is declared here yet: headgate apply FILE",))
     ]
+
+
+def _due_lines(answer: StatusAnswer) -> Iterator[str]:
+    """When sources are looked at by their cron expressions."""
+    for flow in answer["dataflows"]:
+        for dataset in flow["datasets"]:
+            listing = dataset.get("listing")
+            if listing is not None and "cron" in listing and listing["due"] is not None:
+                yield source_views.next_look(dataset["name"], listing["due"])
 
 
 def _export(export: ExportStatus) -> str:
@@ -132,6 +143,8 @@ def _things(
         parts.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets if is_led for line in _late_lines(d)]:
         parts.append(Lines(tuple(late)))
+    if lags := [line for d in datasets for line in _lag_lines(d)]:
+        parts.append(Lines(tuple(lags)))
     if lines := tuple(notes(datasets)):
         parts.append(Lines(lines))
     if targets:
@@ -175,6 +188,16 @@ def _late_lines(dataset: DatasetStatus) -> list[str]:
     return [
         f"late: {dataset['name']}: its listing is {listing['behind_s']:.0f} s behind; {last}; {state}"
     ]
+
+
+def _lag_lines(dataset: DatasetStatus) -> list[str]:
+    """A line for a stream with rows that are not committed, or not known: also where its last
+    listing failed."""
+    lag = dataset.get("lag")
+    is_listed = dataset.get("as_of") is not None
+    if lag is None or (lag["rows"] == 0 and is_listed):
+        return []
+    return [f"lag: {dataset['name']}: {lag['sentence']}"]
 
 
 def _errors(errors: Iterable[tuple[str, ErrorReport | None]]) -> list[TextTable | Lines]:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from controlplane.cli.output import Lines, View, partition_name
+from controlplane.cli.source_views import second_of
 from controlplane.cli.views import PARTITIONS_SHOWN, failure, reading, time_of
 from controlplane.cli.work_views import took
 from dataplane.contract.keys import plain_key
@@ -110,4 +111,5 @@ def _construct(construct: VolatileConstruct) -> str:
 
 def _source(source: SourceOrigin) -> str:
     objects = ": " + ", ".join(source["objects"]) if source.get("objects") else ""
-    return f"{source['dataset']} of {source['location']}{objects}"
+    due = f"; next look at {second_of(source['due'])}" if "due" in source else ""
+    return f"{source['dataset']} of {source['location']}{objects}{due}"

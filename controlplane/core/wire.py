@@ -140,7 +140,7 @@ def _result(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> Tas
 
 def _done(task_result: TaskResult, kind: Kind, prefix: str, place: str) -> None:
     match kind:
-        case "parse" | "transform" | "pack":
+        case "parse" | "slice" | "transform" | "pack":
             output = _output(prefix)
             output(task_result, place)
             _record(

@@ -124,6 +124,13 @@ class Queue(Protocol):
         infrastructure failure), or are deleted where they have no demand left. Returns how many it
         held."""
 
+    def hand_over(self, attempt: str, tasks: Sequence[Task], kind: Kind) -> frozenset[bytes]:
+        """Running tasks that this attempt holds become queued as tasks of another kind, for the
+        processes that run it; their keys, and those of the tasks that it held."""
+
+    def hand_over_queued(self, kind: Kind, to: Kind) -> int:
+        """All queued tasks of a kind become tasks of another one. Returns how many."""
+
     def end_attempt(self, attempt: str) -> bool:
         """The attempt's row goes; its tasks are finished, failed or released in this transaction.
         False if the attempt is not live."""

@@ -22,11 +22,12 @@ from controlplane.core.model.leases import AHEAD, Deposed
 from controlplane.core.model.namespaces import DEFAULT
 from controlplane.core.model.scaling import DriverKeep, Level, PoolShare, warmest
 from controlplane.core.model.tasks import Attempt, Size
+from controlplane.core.plan.source.lane import SLICE
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.upkeep.orphans import sweep
-from controlplane.operations.work import claims, rescue
+from controlplane.operations.work import claims, rescue, slices
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.pool import DriverPool
 from controlplane.ports.store import Tx
@@ -141,6 +142,10 @@ class Fleet:
         """
         with self._store.read(self._namespace) as tx:
             tasks = [self._tasks(tx, share) for share in self.pool.shares]
+            are_stranded = slices.are_stranded(tx)
+        if are_stranded:
+            with self._store.begin(self._namespace) as tx:
+                tx.queue.hand_over_queued(SLICE, "parse")
         for share, count in zip(self.pool.shares, tasks, strict=True):
             keeps_here = [keep for size in share.serves for keep in keeps.get(size, ())]
             fit = partial(self._fit, share, count, keeps_here if share.kind == "driver" else [])

@@ -50,11 +50,13 @@ log = logs.get("reconciler")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a pass stands, for progress bars: tasks under way and how many of each state the
-    datasets are in. `spark_starting_s`: for how long Spark has been starting."""
+    """Where a pass stands, for progress bars: tasks under way, the state of each dataset, and how
+    many tasks it still needs, where it needs some. `spark_starting_s`: for how long Spark has been
+    starting."""
 
     under_way: int
     states: dict[str, Status]
+    tasks_left: dict[str, int]
     publishing: int
     spark_starting_s: float | None
 
@@ -362,11 +364,13 @@ class Reconciler:
                     reason=reason,
                 )
 
-    def _report(self, decisions: Iterable[Decision], under_way: int) -> None:
+    def _report(self, decisions: Sequence[Decision], under_way: int) -> None:
         if self.on_progress is not None:
             states = {d.dataset: d.status for d in decisions}
+            tasks_left = {d.dataset: d.tasks_left for d in decisions if d.tasks_left}
             starting_s = self.fleet.spark_starting_s
-            self.on_progress(Progress(under_way, states, self._publishing.count, starting_s))
+            publishing = self._publishing.count
+            self.on_progress(Progress(under_way, states, tasks_left, publishing, starting_s))
 
     def _sources(self) -> list[Source]:
         """Read components in scope that are not paused, as of the last pass."""

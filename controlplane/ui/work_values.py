@@ -18,7 +18,7 @@ from controlplane.core.model.answers import (
     TokenEntry,
 )
 from controlplane.core.model.answers.plans import SourceChange
-from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness
+from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness, SourceLag
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
 from controlplane.ui.page_types import Computation
@@ -59,11 +59,13 @@ class ChecksPage(TypedDict):
 
 
 class SourceEntry(SourceChange):
-    """A source. `waits`: why it waits for a yes. `listing`: when it was listed, and is due."""
+    """A source. `waits`: why it waits for a yes. `listing`: when it was listed, and is due. `lag`:
+    of a stream."""
 
     state: State
     waits: str | None
     listing: ListingLateness | None
+    lag: SourceLag | None
 
 
 class SourcesPage(TypedDict):

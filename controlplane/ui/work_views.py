@@ -123,7 +123,13 @@ def sources(ctx: Context, branch: str, after: str) -> SourcesPage:
         is_lost = thing["state"] == "waiting" and "--accept-deletes" in (thing["reason"] or "")
         waits = (thing["reason"] or "").partition(";")[0] if is_lost else None
         items.append(
-            {**source, "state": thing["state"], "waits": waits, "listing": thing.get("listing")}
+            {
+                **source,
+                "state": thing["state"],
+                "waits": waits,
+                "listing": thing.get("listing"),
+                "lag": thing.get("lag"),
+            }
         )
     following = items[-1]["dataset"] if len(page) > SOURCES else None
     return {"items": items, "total": len(every), "next": following}

@@ -88,7 +88,7 @@ def lister(connector: str) -> Lister:
         case "files":
             return _list_files
         case "delta":
-            from dataplane.connectors.delta.delta_listing import partitions as of_delta
+            from dataplane.connectors.delta.change_listing import partitions as of_delta
 
             return _listing(of_delta)
         case "jdbc":
@@ -110,6 +110,10 @@ def lister(connector: str) -> Lister:
 @_with_its_packages
 def awaiter(connector: str) -> Awaiting:
     match connector:
+        case "files" | "delta":
+            from dataplane.listing.folder_watch import await_news as await_change
+
+            return await_change
         case "kafka":
             from dataplane.connectors.kafka.kafka_listing import await_news
 
@@ -135,7 +139,7 @@ def reader(connector: str) -> SourceWork:
 
             return WORK
         case "delta":
-            from dataplane.connectors.delta.delta_reader import reading as reading_delta
+            from dataplane.connectors.delta.change_reader import reading as reading_delta
 
             return _reading(reading_delta)
         case "jdbc":
@@ -194,7 +198,7 @@ def checker(connector: str) -> Checker:
         case "files":
             return check_folder
         case "delta":
-            from dataplane.connectors.delta.delta_listing import check as check_delta
+            from dataplane.connectors.delta.change_listing import check as check_delta
 
             return check_delta
         case "jdbc":

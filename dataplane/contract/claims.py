@@ -178,6 +178,14 @@ class ParseClaim(_Claim):
     tasks: list[ParseTask]
 
 
+class SliceClaim(_Claim):
+    """The claim of a slice that a worker reads, if it can: a driver's would say the same."""
+
+    kind: Literal["slice"]
+    job: ParseJob
+    tasks: list[ParseTask]
+
+
 class AnalyseClaim(_Claim):
     kind: Literal["analyse"]
     job: AnalyseJob
@@ -208,7 +216,9 @@ class PackClaim(_Claim):
     tasks: list[PackTask]
 
 
-WorkerClaim: TypeAlias = ListClaim | FootersClaim | ConnectClaim | NotifyClaim | WriteClaim
+WorkerClaim: TypeAlias = (
+    ListClaim | FootersClaim | ConnectClaim | NotifyClaim | WriteClaim | SliceClaim
+)
 DriverClaim: TypeAlias = (
     InferClaim | ParseClaim | AnalyseClaim | TransformClaim | IndexClaim | CheckClaim | PackClaim
 )

@@ -12,6 +12,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.profiles import Mode as ProfileMode
+from dataplane.contract.reach import Reach, neighbours
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 
@@ -56,6 +57,7 @@ class ListJob(TypedDict):
     settings: NotRequired[ConnectorSettings]
     known: NotRequired[Known | None]  # the listing only adds; None in a stored job
     within_s: NotRequired[float]  # of a continuous source: how soon a row is to be in the dataset
+    hold_s: NotRequired[float]  # the longest wait for something new, where it is not the usual one
     wait_s: NotRequired[float]  # in a claim: how long the worker may wait for something new
     was: NotRequired[str]  # in a claim: the digest of the current listing, hex
 
@@ -192,6 +194,15 @@ def connector_of(job: ConnectorJob) -> str:
 # --- work of drivers: transforms ----------------------------------------------------------------
 
 
+class ReachJob(TypedDict):
+    """Seconds before and after its granule of time in which a task reads rows, too. `key`: as that
+    of an input."""
+
+    key: list[KeyPart]
+    before_s: int
+    after_s: int
+
+
 class InputJob(TypedDict):
     """One input of a transform: the name of its view, and how it is read."""
 
@@ -199,6 +210,17 @@ class InputJob(TypedDict):
     mode: Mode
     schema: Schema
     key: NotRequired[list[KeyPart]]  # of mode `by`: how the key is read off its rows
+    # In place of `key`: a driver that does not know it fails, and does not read too few rows
+    reach: NotRequired[ReachJob]
+
+
+def keys_read(job: InputJob, key: str) -> list[str]:
+    """The keys whose rows the task of `key` reads of an input by key."""
+    if "reach" not in job:
+        return [key]
+    reach = job["reach"]
+    granules = [part["granule"] for part in reach["key"]]
+    return neighbours(key, granules, Reach(reach["before_s"], reach["after_s"]))
 
 
 class FoldJob(TypedDict):

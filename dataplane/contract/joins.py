@@ -28,7 +28,7 @@ from dataplane.contract.types import NOTHING, decimal_digits
 
 STRING: Final = "string"
 CONFLICT: Final = "conflict"  # in place of a type; the greatest one
-TEXTS: Final = ("csv", "json")  # formats in which values stand as text
+TEXTS: Final = ("csv", "json", "xlsx", "fixed", "xml")  # formats in which values stand as text
 # With the digits that a decimal has for them
 INTEGERS: Final = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 FLOATS: Final = ("float", "double")

@@ -14,16 +14,18 @@ from decimal import Decimal
 from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Json
 from dataplane.contract.xxh64 import xxhash64
+from dataplane.contract.zones import UTC_NAMES
 
 CUT = {"day": 0, "month": 3, "year": 6}  # granule -> characters cut from the end of a date's text
 MINUTES = {"minute": 1, "15 minutes": 15, "hour": 60}  # granule of a time of day -> its length
+_DAY_S = 86_400
 
 
 def key_text(value: Json, part: KeyPart, zone: tzinfo) -> str | None:
     """The text of a typed value in a key. NULL stays None."""
     if value is None:
         return None
-    text = _granule(value, part["granule"], zone) if part["granule"] else _text(value)
+    text = granule_text(value, part["granule"], zone) if part["granule"] else _text(value)
     return str(xxhash64(text.encode()) % part["buckets"]) if part["buckets"] else text
 
 
@@ -36,7 +38,8 @@ def _text(value: Json) -> str:
     return str(value)
 
 
-def _granule(value: date, granule: str, zone: tzinfo) -> str:
+def granule_text(value: date, granule: str, zone: tzinfo) -> str:
+    """The text of the granule that holds a date or a time."""
     local = value.astimezone(zone) if isinstance(value, datetime) and value.tzinfo else value
     day = local.isoformat()[:10]
     match granule:
@@ -56,3 +59,15 @@ def _time(local: datetime, granule: str) -> str:
         return f"{local.hour:02}"
     minute = local.minute - local.minute % MINUTES[granule]
     return f"{local.hour:02}:{minute:02}"
+
+
+def utc_granule_s(granule: str, timezone: str) -> int:
+    """Every granule of this kind is made of whole spans of so many seconds since 1970 in UTC; 0 if
+    none are known.
+
+    Days of other zones begin at other hours of UTC, and some hours of former times at other
+    minutes.
+    """
+    if not granule or timezone not in UTC_NAMES:
+        return 0
+    return 60 * MINUTES[granule] if granule in MINUTES else _DAY_S

@@ -14,6 +14,8 @@ LABEL = "_fragment"  # the folder level, and column, that separates the fragment
 # A write found nothing where the copy has been: all of it is to be written again
 TARGET_GONE = "target-gone"
 MANIFEST = "manifest.json"
+# Of a slice: only a driver can say what its messages are
+UNDECIDED = "undecided"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
 # The output of a task, beside the one without a name, that holds rows taken out
 QUARANTINED = "quarantine"

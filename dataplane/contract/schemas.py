@@ -67,6 +67,8 @@ def map_of(key: Type, value: Type) -> MapType:
 
 
 NO_COLUMNS: Final = struct_of(())
+# The headers of a message
+HEADERS: Final = array_of(struct_of([field_of("key", "string"), field_of("value", "binary")]))
 
 
 def canonical_schema(schema: Schema) -> Schema:

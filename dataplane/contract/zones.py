@@ -7,6 +7,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
+UTC_NAMES = ("UTC", "Etc/UTC", "Z")  # those that people write
 _OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
 
 
@@ -18,7 +19,7 @@ class UnknownZone(ValueError):
 def zone(name: str) -> tzinfo:
     """The time zone of a name such as `Europe/Berlin`, or of an offset such as `+05:30`. Raises
     UnknownZone."""
-    if name in ("UTC", "Z"):
+    if name in UTC_NAMES:
         return UTC
     try:
         if match := _OFFSET.fullmatch(name):

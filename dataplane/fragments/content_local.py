@@ -8,6 +8,9 @@ https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dataplane.contract.identity import Content
-from dataplane.contract.schemas import Json, Schema
+from dataplane.contract.schemas import HEADERS, Json, Schema
 from dataplane.contract.types import decimal_digits
 from dataplane.contract.xxh64 import PRIMES, SEED
 from dataplane.fragments.arrow import arrow_type
@@ -50,10 +53,13 @@ _NUMBERS = {
     "timestamp_ntz": pa.int64(),
 }
 _LONG_DIGITS = 18  # of decimals that Spark hashes as a long
+# In names of headers: Spark writes some of them in another way
+_ESCAPED = re.compile(r"[\0-\x1f]")
 
 
 def is_simple(schema: Schema) -> bool:
-    """Whether all columns are of types that `content` knows."""
+    """Whether all columns are of types that `content` knows. One of them is nested: the headers of
+    messages. Like all nested values they are hashed as JSON."""
     return all(_arrow_type(f["type"]) is not None for f in schema["fields"])
 
 
@@ -65,9 +71,12 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
         (f["name"], _arrow_type(f["type"])) for f in fields
     ]:
         return None
-    columns = [
-        _column(str(f["type"]), rows.column(i).combine_chunks()) for i, f in enumerate(fields)
-    ]
+    try:
+        columns = [
+            _column(f["type"], rows.column(i).combine_chunks()) for i, f in enumerate(fields)
+        ]
+    except ValueError:  # headers whose JSON is not certain
+        return None
     texts = [c.values for c in columns if isinstance(c.values, _TextArray)]
     if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None
@@ -75,7 +84,8 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
     for words in _front(schema, columns):
         states = _of_longs(words, states)
     for column in columns:
-        states = np.where(column.is_null, states, column.hashed(states))
+        hashed = column.hashed(states)
+        states = hashed if column.kind == "headers" else np.where(column.is_null, states, hashed)
     sums = states.sum(axis=1, dtype=np.uint64)
     return Content(rows.num_rows, int(sums[0]), int(sums[1]))
 
@@ -87,7 +97,7 @@ def hashes(kind: str, values: pa.Array) -> Words:
 
 def _arrow_type(kind: Json) -> pa.DataType | None:
     if not isinstance(kind, str):
-        return None
+        return arrow_type(kind) if kind == HEADERS else None
     precision, _ = decimal_digits(kind) or (_LONG_DIGITS + 1, 0)
     return arrow_type(kind) if kind in _KINDS or precision <= _LONG_DIGITS else None
 
@@ -132,8 +142,35 @@ class _Column:
         return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
 
 
-def _column(kind: str, values: pa.Array) -> _Column:
+def _header_texts(values: pa.Array) -> _TextArray:
+    """Each list as the JSON that `content.row_hash` hashes. ValueError where it is not certain."""
+    if values.null_count == len(values):
+        texts = ['{"x":null}'] * len(values)
+    else:
+        texts = [_header_text(headers) for headers in values.to_pylist()]
+    return _texts(pa.array(texts, pa.string()))
+
+
+def _header_text(headers: list[dict[str, Any]] | None) -> str:
+    if headers is None:
+        return '{"x":null}'
+    return '{"x":[' + ",".join(map(_header_json, headers)) + "]}"
+
+
+def _header_json(header: dict[str, Any] | None) -> str:
+    if header is None:
+        return "null"
+    key, body = header["key"], header["value"]
+    if key is not None and _ESCAPED.search(key):
+        raise ValueError("a control character, which has several forms in JSON")
+    text = None if body is None else b64encode(body).decode()
+    return json.dumps({"key": key, "value": text}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _column(kind: Json, values: pa.Array) -> _Column:
     is_null = values.is_null().to_numpy(zero_copy_only=False)
+    if not isinstance(kind, str):
+        return _Column("headers", is_null, _header_texts(values))
     if kind in ("string", "binary"):
         return _Column(kind, is_null, _texts(values))
     if decimal_digits(kind):  # the low half of 16 bytes holds all of so few digits

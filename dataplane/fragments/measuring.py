@@ -182,7 +182,7 @@ def _rows(
         return {}
     has_few = sum(entry["rows"] for entry in entries) * len(schema["fields"]) <= FEW_VALUES
     if is_small(entries) and has_few and is_simple(schema):
-        rows = _of_few_rows(attempt, schema, files, with_sample=with_sample)
+        rows = rows_in_memory(attempt, schema, files, with_sample=with_sample)
         if rows is not None:
             return rows
     if with_sample and not is_readable(schema, entries):
@@ -247,7 +247,7 @@ def _read_back_rate() -> int:
     return int(text[:20])
 
 
-def _of_few_rows(
+def rows_in_memory(
     attempt: Attempt[DriverClaim],
     schema: Schema,
     files: Mapping[str, Sequence[MeasuredFile]],

@@ -261,7 +261,8 @@ def _values(shape: Shape, column: pa.ChunkedArray) -> list[Value]:
     if shape == "date":
         return column.cast(pa.int32()).to_pylist()  # type: ignore[no-any-return]
     if shape == "size":
-        return pc.binary_length(column).to_pylist()  # type: ignore[no-any-return]
+        is_list = pa.types.is_list(column.type)
+        return (pc.list_value_length if is_list else pc.binary_length)(column).to_pylist()  # type: ignore[no-any-return]
     cells = column.to_pylist()
     if pa.types.is_float32(column.type):
         # As Spark writes it

@@ -20,7 +20,9 @@ from typing import IO, TYPE_CHECKING, BinaryIO, TypeAlias, cast
 
 from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import NESTED
+from dataplane.contract.staged_formats import FixedOptions, staged_options
 from dataplane.listing import encodings
+from dataplane.listing.avro_schema import avro_types, nested_names
 from dataplane.listing.encodings import HEAD_BYTES, codec_of
 from dataplane.task_failures import TaskFailure
 
@@ -51,10 +53,14 @@ def own_columns(
                 return ["content", "length"]
             case "csv":
                 return _csv(file, name, settings)
+            case "fixed":
+                return _fixed(options)
             case "json":
                 return _json(file, name, settings)
             case "parquet" | "orc":
                 return _footer(file, kind)
+            case "avro":
+                return _header(file)
             case _:
                 return None
     except _BROKEN:
@@ -63,7 +69,7 @@ def own_columns(
 
 def is_headerless(kind: str, options: Mapping[str, Json]) -> bool:
     """CSV whose columns have places, not names."""
-    return kind == "csv" and not CsvDialect.of(_texts(options)).header
+    return kind in ("csv", "xlsx") and not CsvDialect.of(_texts(options)).header
 
 
 def is_wide(options: Mapping[str, Json]) -> bool:
@@ -91,6 +97,11 @@ def _footer(file: BinaryIO, kind: str) -> list[str] | None:
         return None
 
 
+def _header(file: BinaryIO) -> list[str] | None:
+    types = avro_types(file)
+    return _names_of({n: dict.fromkeys(nested_names(t, n, NESTED)) for n, t in types.items()})
+
+
 def _with_fields(schema: Iterable[pa.Field]) -> list[str] | None:
     """Each column, followed by the fields in it."""
     columns = list(schema)
@@ -115,6 +126,11 @@ def _names_of(columns: Mapping[str, Mapping[str, None]]) -> list[str] | None:
     if sum(map(len, columns.values())) > MOST_FIELDS:
         return list(columns)
     return [name for column, fields in columns.items() for name in (column, *fields)]
+
+
+def _fixed(options: Mapping[str, Json]) -> list[str]:
+    settings = staged_options("fixed", options)
+    return [c.name for c in settings.columns] if isinstance(settings, FixedOptions) else []
 
 
 @contextmanager

@@ -70,6 +70,33 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     return is_found
 
 
+def leads_on(pattern: str) -> Callable[[str], bool]:
+    """Whether a folder of this name may hold files that a glob finds. Both as of `matcher`."""
+    first = _steps(pattern)
+
+    def may_hold(name: str) -> bool:
+        steps = first
+        for folder in name.split("/"):
+            steps = _below(steps, folder, is_folder=True)
+        return bool(steps)
+
+    return may_hold
+
+
+def folders(pattern: str, folder: str) -> Iterator[str]:
+    """`folder` and the folders below it whose names decide what `find` finds; `pattern` is the part
+    below it. Links are not followed. Raises OSError."""
+    waiting = [(folder, _steps(pattern))]
+    while waiting:
+        path, steps = waiting.pop()
+        yield path
+        with os.scandir(path) as entries:
+            for entry in entries:
+                below = _below(steps, entry.name, is_folder=True)
+                if below and entry.is_dir(follow_symlinks=False):
+                    waiting.append((entry.path, below))
+
+
 # --- parts of a glob ------------------------------------------------------------------------------
 
 

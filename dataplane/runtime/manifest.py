@@ -8,8 +8,6 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-import pyspark
-
 from dataplane.contract.claims import CONTRACT, Claim
 from dataplane.contract.results import MANIFEST, Manifest, TaskResult
 from dataplane.secrets import without_secrets
@@ -33,4 +31,4 @@ def versions() -> dict[str, str]:
         headgate = version("headgate")
     except PackageNotFoundError:  # run from a source tree that is not installed
         headgate = "0"
-    return {"spark": pyspark.__version__, "python": platform.python_version(), "headgate": headgate}
+    return {"spark": version("pyspark"), "python": platform.python_version(), "headgate": headgate}

@@ -2,39 +2,47 @@
 a task needs it.
 
 Listings and tries of connections are done side by side: most of their time is waiting. Writes are
-done one after the other, by a thread of their own, as not every target bears two at a time.
+done one after the other, by a thread of their own, as not every target bears two at a time. So are
+slices of topics: none of the three waits for another.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Protocol
 
 from dataplane.connectors.registry import awaiter, loads_libraries
 from dataplane.contract.claims import Claim
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import connector_of
-from dataplane.contract.kinds import PROBE_KINDS, WORKER_KINDS, Kind
+from dataplane.contract.kinds import KINDS, PROBE_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.listing.version_cache import Versions, cache_file
 from dataplane.runtime import listing_child
-from dataplane.runtime.client import WAIT_S, AttemptFenced, Ended, Heartbeat, Reported
+from dataplane.runtime.client import WAIT_S, AttemptFenced, CallRefused, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Beats, Orders
+from dataplane.runtime.manifest import write_manifest
 from dataplane.runtime.measures import measured
 from dataplane.runtime.worker_rest import Rest, rest_of
 from dataplane.runtime.worker_slots import Slots
 from dataplane.runtime.worker_tasks import perform_here
+from dataplane.storage.lake import open_lake
 from dataplane.task_failures import TaskFailure
 
 NOTICES: frozenset[Kind] = frozenset({"notify"})
 WAITS = (PROBE_KINDS | NOTICES) & WORKER_KINDS  # most of their time is waiting
-WRITES = WORKER_KINDS - WAITS
+SLICES: frozenset[Kind] = frozenset({"slice"})
+WRITES = WORKER_KINDS - WAITS - SLICES
 SLOTS = 16  # looks at a time, by default; HEADGATE_WORKER_SLOTS
+log = logging.getLogger(__name__)
+REFUSED_S = WAIT_S  # after a claim that the control plane does not know
 AGAIN_S = 2.0  # the wait of a claim that leaves out a dataflow: its slots may be free before
 
 
@@ -58,10 +66,19 @@ def run(client: Pulls, slots: int = 0) -> None:
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     work = WorkerState(client, cache, Slots(slots or _slots()), rest_of())
     with closing(work.beats):
-        writing = threading.Thread(target=work.write, name="writing", daemon=True)
-        writing.start()
+        threads = [threading.Thread(target=work.write, name="writing", daemon=True)]
+        if reads_slices():
+            threads.append(threading.Thread(target=work.read_slices, name="slices", daemon=True))
+        for thread in threads:
+            thread.start()
         work.look()
-        writing.join()
+        for thread in threads:
+            thread.join()
+
+
+def reads_slices() -> bool:
+    """Whether this worker has the client of Kafka."""
+    return find_spec("confluent_kafka") is not None
 
 
 def _slots() -> int:
@@ -95,6 +112,28 @@ class WorkerState:
             """The other thread gets the same order."""
         finally:
             self.beats.is_over = True  # a worker that does not write is none
+
+    def read_slices(self) -> None:
+        """Read slices of topics, one after the other, until the end."""
+        with suppress(Ended):
+            while not self.beats.is_over:
+                claim = self._claim_slices()
+                if claim is not None:
+                    self._read_slices_of(claim)
+
+    def _claim_slices(self) -> Claim | None:
+        try:
+            return self.client.claim(SLICES, self.rest.wait_s(WAIT_S))
+        except CallRefused as e:  # a control plane of the version before knows no slices
+            log.warning("slices are not handed out; the next try is in %d s: %s", REFUSED_S, e)
+            time.sleep(REFUSED_S)
+            return None
+
+    def _read_slices_of(self, claim: Claim) -> None:
+        try:
+            self.do(claim)
+        except Exception:
+            log.exception("slices could not be brought to their end: their lease runs out")
 
     def look(self) -> None:
         """Listings and tries, as many at a time as there are slots, until the end. Only one claim
@@ -133,6 +172,9 @@ class WorkerState:
             seconds = time.monotonic() - began
             failpoint(f"worker-before-report-{claim['kind']}")
             if not orders.fenced:
+                if KINDS[claim["kind"]].has_manifest:
+                    write_manifest(open_lake(claim["lake"]), claim, results)
+                    failpoint(f"worker-after-manifest-{claim['kind']}")
                 with suppress(AttemptFenced):
                     self.client.report(claim["attempt"], results, measured(claim, seconds))
 

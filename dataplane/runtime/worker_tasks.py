@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from dataplane.connectors.registry import ListingContext, checker, lister, writer
 from dataplane.contract.claims import (
@@ -16,18 +16,22 @@ from dataplane.contract.claims import (
     FootersClaim,
     ListClaim,
     NotifyClaim,
+    ParseClaim,
     ParseTask,
+    SliceClaim,
     TaskSpec,
 )
 from dataplane.contract.identity import label_of
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.results import (
+    UNDECIDED,
     ChannelAnswer,
     ConnectAnswer,
     FootersAnswer,
     TaskAnswer,
     TaskError,
     TaskResult,
+    infrastructure_error,
 )
 from dataplane.contract.source_objects import ListingResult
 from dataplane.fragments.task_results import VOID, task_result
@@ -59,6 +63,8 @@ def _performed(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult
         return _each(claim["tasks"], partial(_tried, claim), orders)
     if claim["kind"] == "notify":
         return _each(claim["tasks"], partial(_sent, claim), orders)
+    if claim["kind"] == "slice":
+        return [_read_slice(claim, task) for task in claim["tasks"] if not orders.fenced]
     if claim["kind"] == "write":
         with writer(connector_of(claim["job"]))(claim["job"], open_lake(claim["lake"])) as write:
             return _each(claim["tasks"], write, orders)
@@ -110,6 +116,21 @@ def _misread(claim: FootersClaim, task: ParseTask) -> FootersAnswer:
 
     Places.of(os.environ, claim["lake"]).check_objects(task["objects"])
     return {"misread": misread_columns(claim["job"], task)}
+
+
+def _read_slice(claim: SliceClaim, task: ParseTask) -> TaskResult:
+    # Arrow is loaded for it, and for no listing
+    from dataplane.connectors.kafka.slice_reader import read_slice
+    from dataplane.connectors.kafka.slice_values import Undecided
+
+    as_drivers = cast("ParseClaim", {**claim, "kind": "parse"})
+    try:
+        Places.of(os.environ, claim["lake"]).check_objects(task["objects"])
+        return task_result(task, read_slice(as_drivers, task, open_lake(claim["lake"])))
+    except Undecided as e:
+        return task_result(task, infrastructure_error(UNDECIDED, str(e)))
+    except Exception as e:  # noqa: BLE001  # whatever goes wrong with one task is that task's result
+        return task_result(task, error_of(e))
 
 
 def _tried(claim: ConnectClaim, task: TaskSpec) -> ConnectAnswer:  # noqa: ARG001  # there is one task, and no spec

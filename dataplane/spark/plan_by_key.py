@@ -8,6 +8,8 @@ that Spark gave them:
     an input that is read whole       -> the same rows for every key
     Project Filter Sort Generate ...  -> row by row
     Aggregate Window Deduplicate Join -> proven if the key is among what they group or join by
+    a tumbling window of a time       -> its start holds the key that the time holds, if they have
+                                         the same granule
 
 Anything without a rule ends the proof: LIMIT, ROLLUP, subqueries, functions of Python that see more
 than one row, and aggregates whose result depends on the order of rows.
@@ -23,11 +25,14 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from dataplane.contract.jobs import Logic
+from dataplane.contract.key_values import utc_granule_s
 from dataplane.spark.plan_json import PlanNode, plan_of
 from dataplane.spark.plan_lineage import input_leaves
 from dataplane.spark.plan_trees import EXPRESSIONS, QUERIES, classes, expressions_of, nodes_of
+from dataplane.spark.plan_windows import start_of_window, struct_of_start
 
-Keys: TypeAlias = tuple[frozenset[int], ...]  # for each part, the attributes that hold it
+# For each part, the attributes that hold it; ~id: the start of the window that is the attribute `id`
+Keys: TypeAlias = tuple[frozenset[int], ...]
 
 _AGGREGATES: Final = f"{EXPRESSIONS}aggregate."
 _WITHOUT_ORDER: Final = classes(
@@ -124,10 +129,10 @@ class _KeyProof:
             case kind if kind in _LIMITS and first.keys is None:
                 return first
             case "Project":
-                return _named(first, node.trees("projectList"))
+                return self._named(first, node.trees("projectList"))
             case "Aggregate":
                 _check_grouped(node, first, _ids(node.trees("groupingExpressions")))
-                return _named(first, node.trees("aggregateExpressions"))
+                return self._named(first, node.trees("aggregateExpressions"))
             case "Window":
                 _check_grouped(node, first, _ids(node.trees("partitionSpec")))
                 return _with_columns(first, node.trees("windowExpressions"))
@@ -152,7 +157,8 @@ class _KeyProof:
         input_job = self.job["inputs"][self.leaves[ids[0]]]
         if input_job["mode"] == "all":
             return _KeyedRows(ids)
-        if input_job["mode"] != "by":
+        # With a reach, a task has rows of other keys
+        if input_job["mode"] != "by" or "reach" in input_job:
             raise NoProofByKey(node.kind)
         id_by_name = {str(c.fields["name"]): c.id for c in columns}
         parts = zip(input_job["key"], self.job["key"], strict=True)
@@ -162,29 +168,61 @@ class _KeyProof:
             ids, tuple(frozenset({id_by_name[part["column"]]}) for part in input_job["key"])
         )
 
+    def _named(self, rows: _KeyedRows, expressions: Sequence[PlanNode]) -> _KeyedRows:
+        """Columns that are made of those below."""
+        ids = tuple(e.id for e in expressions)
+        if rows.keys is None:
+            return _KeyedRows(ids)
+        timezone = self.job["spark"]["timezone"]
+        parts = zip(rows.keys, self.job["key"], strict=True)
+        return _KeyedRows(
+            ids,
+            tuple(
+                frozenset(_holding(expressions, ids, utc_granule_s(part["granule"], timezone)))
+                for ids, part in parts
+            ),
+        )
+
+
+def _holding(
+    expressions: Sequence[PlanNode], below: frozenset[int], granule_s: int
+) -> Iterator[int]:
+    """Those of the named expressions that hold a part of the key, as `below` does: columns that are
+    only renamed, windows of a time, and their starts."""
+    for expression in expressions:
+        source = _unaliased(expression)
+        if source.kind == "AttributeReference":
+            if source.id in below:
+                yield expression.id
+            if ~source.id in below:
+                yield ~expression.id
+        elif below.intersection(_ids([source])):
+            yield expression.id
+        else:
+            start = start_of_window(source)
+            if start is not None and start.time in below and start.lies_within(granule_s):
+                yield ~expression.id
+
 
 def _unit(part: Mapping[str, object]) -> tuple[object, ...]:
     return part["name"], part["granule"], part["buckets"]
 
 
 def _ids(expressions: Sequence[PlanNode]) -> tuple[int, ...]:
-    """Numbers of the expressions that are attributes."""
-    return tuple(e.id for e in expressions if e.kind == "AttributeReference")
+    """Numbers of the attributes, and of the starts of windows, that rows with the same values of
+    these expressions have the same values of."""
+    ids: list[int] = []
+    for expression in expressions:
+        if expression.kind == "AttributeReference":
+            ids += (expression.id, ~expression.id)
+        elif (struct := struct_of_start(expression)) is not None:
+            ids.append(~struct)
+    return tuple(ids)
 
 
 def _check_grouped(node: PlanNode, rows: _KeyedRows, ids: Sequence[int]) -> None:
     if rows.keys is not None and not all(part.intersection(ids) for part in rows.keys):
         raise NoProofByKey(node.kind)
-
-
-def _named(rows: _KeyedRows, expressions: Sequence[PlanNode]) -> _KeyedRows:
-    """Columns that are made of those below. One that only renames a key holds the key."""
-    source_ids = {e.id: id for e in expressions for id in _ids([_unaliased(e)])}
-    ids = tuple(e.id for e in expressions)
-    if rows.keys is None:
-        return _KeyedRows(ids)
-    keys = (frozenset(new for new, id in source_ids.items() if id in part) for part in rows.keys)
-    return _KeyedRows(ids, tuple(keys))
 
 
 def _unaliased(expression: PlanNode) -> PlanNode:
@@ -202,7 +240,7 @@ def _required(rows: _KeyedRows, node: PlanNode) -> _KeyedRows:
 
 def _deduplicated(node: PlanNode, rows: _KeyedRows) -> _KeyedRows:
     """By all columns: else the order of rows decides which one remains."""
-    if {*_ids(node.trees("keys"))} != {*rows.ids}:
+    if not {*rows.ids}.issubset(_ids(node.trees("keys"))):
         raise NoProofByKey(node.kind)
     _check_grouped(node, rows, rows.ids)
     return rows

@@ -67,8 +67,8 @@ _REPLACED = (
     (re.compile(r"Malformed records are detected in record parsing: .*"), "malformed record"),
     (re.compile(r"Encountered error while reading file .*"), "the file cannot be read"),
 )
-# The code that the query of a `cdc:` puts before its message
-_RAISED_CODE = re.compile(r"(cdc-[a-z-]+): ")
+# The code that the query of a `cdc:` or `distinct:` puts before its message
+_RAISED_CODE = re.compile(r"((?:cdc|distinct)-[a-z-]+): ")
 _CLASS = re.compile(r"[a-z]\w*(?:\.\w+)+(?:Exception|Error)")  # of the JVM, alone
 _PARSER_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 _FRAME = re.compile(r'^\s*(?:File "([^"\n]+)", line |([^"\n]+):)(\d+)', re.MULTILINE)

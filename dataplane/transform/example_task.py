@@ -22,10 +22,9 @@ from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json
 from dataplane.contract.zones import zone
 from dataplane.fragments.attempt import Failed
-from dataplane.fragments.spark.input_frames import read_files
+from dataplane.fragments.spark.input_frames import only_read, read_files
 from dataplane.fragments.spark.row_conditions import condition, sorted_out
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
-from dataplane.fragments.spark.spark_key_columns import only
 from dataplane.spark.spark_schemas import schema_of, spark_type
 from dataplane.spark.spark_session import closed, query_session, under
 from dataplane.task_failures import TaskFailure
@@ -131,7 +130,7 @@ def _of_partition(rows: DataFrame, input_job: InputJob, partition: str | None) -
     """The rows that the task of this key reads of an input by key."""
     if input_job["mode"] != "by" or partition is None:
         return rows
-    return only(rows, input_job["schema"], input_job["key"], partition)
+    return only_read(rows, input_job, partition)
 
 
 # --- the result -----------------------------------------------------------------------------------

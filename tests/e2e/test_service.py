@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ import pytest
 
 from controlplane.cli.example_making import OverApi
 from controlplane.client import Headgate
+from tests.avro_files import avro_file
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
+from tests.excel_files import sheet, workbook
 
 LETTERS = """\
 dataflow: letters
@@ -386,6 +389,7 @@ components:
   objects: {read: {connector: files, path: formats/*.json, format: json}}
   columns: {read: {connector: files, path: formats/*.parquet, format: parquet}}
   stripes: {read: {connector: files, path: formats/*.orc, format: orc}}
+  blocks: {read: {connector: files, path: formats/*.avro, format: avro}}
   text: {read: {connector: files, path: formats/*.txt, format: text, metadata: [name]}}
   bytes: {read: {connector: files, path: formats/*.bin, format: binary}}
   together:
@@ -402,11 +406,12 @@ def test_every_format_is_read(place: Workspace, api: Headgate) -> None:
     place.write("formats/a.json", '{"id": 1, "name": "ä"}\n{"id": 2, "name": null}\n')
     pq.write_table(table, place.folder / "formats" / "a.parquet")
     orc.write_table(table, place.folder / "formats" / "a.orc")
+    place.write("formats/a.avro", avro_file(table))
     place.write("formats/a b.txt", "one\n\ntwo")
     place.write("formats/a.bin", bytes(range(4)))
     assert {d["state"] for d in applied(place, "formats", FORMATS).values()} == {"up_to_date"}
     expected = [{"id": 1, "name": "ä"}, {"id": 2, "name": None}]
-    for name in ("comma", "objects", "columns", "stripes"):
+    for name in ("comma", "objects", "columns", "stripes", "blocks"):
         assert rows(api, f"formats.{name}") == expected, name
     assert rows(api, "formats.text") == [
         {"value": v, "_source_name": "a b.txt"} for v in ("one", "", "two")
@@ -417,6 +422,63 @@ def test_every_format_is_read(place: Workspace, api: Headgate) -> None:
         {"id": 1, "name": "ä", "o": "ä", "p": "ä", "s": "ä"},
         {"id": 2, "name": None, "o": None, "p": None, "s": None},
     ]
+
+
+STAGED = """\
+dataflow: staged
+components:
+  sheets: {read: {connector: files, path: staged/*.xlsx, format: xlsx, options: {header: true}}}
+  fixed: {read: {connector: files, path: staged/*.dat, format: fixed, options: {columns: "id:1-2, v:3-5"}}}
+  elements: {read: {connector: files, path: staged/*.xml, format: xml, options: {rowTag: r}}}
+"""
+
+
+def staged_files(id: int, v: object, **more: object) -> dict[str, bytes | str]:
+    """A row, and in formats that name their columns some columns more."""
+    cells = "".join(f"<{n}>{value}</{n}>" for n, value in {"id": id, "v": v, **more}.items())
+    return {
+        "xlsx": workbook({"S": sheet([["id", "v", *more], [id, v, *more.values()]])}),
+        "dat": f"{id:>2}{v:>3}\n",
+        "xml": f"<x><r>{cells}</r></x>",
+    }
+
+
+def test_sheets_lines_and_elements_follow_their_files(place: Workspace, api: Headgate) -> None:
+    def put(name: str, files: dict[str, bytes | str]) -> None:
+        for suffix, content in files.items():
+            place.write(f"staged/{name}.{suffix}", content)
+
+    def read_again() -> dict[str, list[dict[str, Any]]]:
+        place.ask("refresh", "staged")
+        assert place.ask("wait", "staged")["state"] == "up_to_date"
+        names = ("sheets", "fixed", "elements")
+        return {n: sorted(rows(api, f"staged.{n}"), key=lambda r: r["id"]) for n in names}
+
+    put("a", staged_files(1, 10))
+    assert {d["state"] for d in applied(place, "staged", STAGED).values()} == {"up_to_date"}
+    put("b", staged_files(2, 20))  # late
+    both = [{"id": 1, "v": 10}, {"id": 2, "v": 20}]
+    assert read_again() == {"sheets": both, "fixed": both, "elements": both}
+    put("a", staged_files(1, 1.5))  # corrected, and of a wider type
+    wide = [{"id": 1, "v": 1.5}, {"id": 2, "v": 20.0}]
+    assert read_again() == {"sheets": wide, "fixed": wide, "elements": wide}
+    put("b", staged_files(2, 20, note="new"))  # a new column
+    noted = [{**wide[0], "note": None}, {**wide[1], "note": "new"}]
+    assert read_again() == {"sheets": noted, "fixed": wide, "elements": noted}
+    for suffix in ("xlsx", "dat", "xml"):
+        (place.folder / f"staged/a.{suffix}").unlink()  # withdrawn
+    assert read_again() == {"sheets": noted[1:], "fixed": wide[1:], "elements": noted[1:]}
+
+    def failure(name: str) -> Any:
+        return place.ask("why", f"staged.{name}")["error"]
+
+    put("c", {"xlsx": b"PK", "dat": "3\n", "xml": "<x><r>"})  # damaged
+    place.ask("refresh", "staged")
+    place.call("wait", "staged", "--home", place.home, code=1)
+    for name, suffix in (("sheets", "xlsx"), ("fixed", "dat"), ("elements", "xml")):
+        error = until(partial(failure, name), lambda: "failed")
+        assert f"c.{suffix}" in error["message"]
+        assert len(rows(api, f"staged.{name}")) == 1
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -46,9 +46,12 @@ from dataplane.contract.jobs import (
     CheckJob,
     DropRule,
     FragmentJob,
+    InputJob,
     TransformJob,
     WriteJob,
+    keys_read,
 )
+from dataplane.contract.keys import KeyPart
 from dataplane.contract.kinds import DRIVER_KINDS, WORKER_KINDS, Kind
 from dataplane.contract.profiles import (
     WHOLE,
@@ -78,6 +81,7 @@ from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.following import claim_after, with_followers
 from tests.property.model import (
     KEY,
+    TIME,
     Columns,
     Dataset,
     Fragment,
@@ -87,6 +91,7 @@ from tests.property.model import (
     by_key,
     content,
     index_key,
+    key_column,
     key_of,
     parse_key,
     salted,
@@ -298,9 +303,11 @@ class Engine:
         return Work(claim["dataset"], task["partition"], key)
 
     def _code(self, job: AnalyseJob) -> str:
-        return self.canonical[
+        code = self.canonical[
             _unrenamed(job["sql"]) if job["language"] == "sql" else job["modules"][job["main"]]
         ]
+        reaches = [given["reach"] for given in job["inputs"].values() if "reach" in given]
+        return " ".join([code, *(f"{r['before_s']} {r['after_s']}" for r in reaches)])
 
     def _slot(self, job: TransformJob, task: TaskSpec, name: str) -> Key:
         given = job["inputs"][name]
@@ -325,8 +332,8 @@ class Engine:
                 _with_key(
                     found,
                     column_names(given["schema"]),
-                    task["partition"],
-                    given["key"][0]["column"],
+                    keys_read(given, task["partition"]),
+                    _key_of(given)[0]["column"],
                 )
             ]
         )
@@ -673,16 +680,25 @@ def _is_dealt(job: TransformJob) -> bool:
     return "key" in job and not any(given["mode"] == "by" for given in job["inputs"].values())
 
 
-def _with_key(fragments: Sequence[Fragment], columns: Columns, key: str, column: str) -> Fragment:
+def _key_of(given: InputJob) -> list[KeyPart]:
+    return given["reach"]["key"] if "reach" in given else given["key"]
+
+
+def _with_key(
+    fragments: Sequence[Fragment], columns: Columns, keys: Sequence[str], column: str
+) -> Fragment:
     place = columns.index(column)
     rows = (row for f in fragments for row in f.under(columns))
-    return Fragment(columns, tuple(row for row in rows if key_of(row[place]) == key))
+    # Parts have the key in a column of another name
+    unit = TIME if column == TIME else KEY
+    return Fragment(columns, tuple(row for row in rows if key_of(row[place], unit) in keys))
 
 
 def _keys(fragments: Sequence[Fragment], columns: Columns) -> dict[str, list[int]]:
     found: dict[str, list[Row]] = {}
     for row in (row for f in fragments for row in f.under(columns)):
-        found.setdefault(key_of(row[columns.index(KEY)]), []).append(row)
+        column = key_column(columns)
+        found.setdefault(key_of(row[columns.index(column)], column), []).append(row)
     return {key: list(fingerprint(Fragment(columns, tuple(rows)))) for key, rows in found.items()}
 
 
@@ -692,10 +708,14 @@ def _unrenamed(sql: str) -> str:
 
 
 def schema_of(columns: Columns) -> Schema:
-    """Names that begin with s are texts, all others numbers."""
+    """Names that begin with s are texts, t is a time, all others are numbers."""
     return struct_of(
-        field_of(c, "string" if c.startswith("s") or c == REASON else "long") for c in columns
+        field_of(c, "string" if c.startswith("s") or c == REASON else _number(c)) for c in columns
     )
+
+
+def _number(column: str) -> str:
+    return "timestamp_ntz" if column == TIME else "long"
 
 
 def fingerprint(fragment: Fragment) -> Content:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import TypeAlias
 
 Value: TypeAlias = int | str | None
@@ -338,6 +339,52 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
+class Near:
+    """Each row of the left side with those of the right side from `before` minutes earlier to
+    `after` minutes later. Both sides are kept by hour; `wider`: minutes that are read in vain."""
+
+    left: str
+    right: str
+    before: int
+    after: int = 0
+    wider: int = 0
+
+    @property
+    def modes(self) -> dict[str, str]:
+        return {self.left: "by", self.right: "by"}
+
+    @property
+    def reach(self) -> dict[str, str]:
+        sides = {"before": self.before, "after": self.after}
+        return {side: f"{n + self.wider}m" for side, n in sides.items() if n + self.wider}
+
+    @property
+    def sql(self) -> str:
+        return (
+            f"SELECT l.t, l.v, r.v AS w FROM {self.left} AS l LEFT JOIN {self.right} AS r"
+            f" ON r.t >= l.t - {self.before} AND r.t <= l.t + {self.after}"
+        )
+
+    def run(self, inputs: Mapping[str, Fragment]) -> Fragment:
+        others = list(inputs[self.right].under(("t", "v")))
+        rows: list[Row] = []
+        for t, v in inputs[self.left].under(("t", "v")):
+            near = [w for other, w in others if self._is_near(t, other)]
+            rows += [(t, v, w) for w in near or [None]]
+        return Fragment(("t", "v", "w"), tuple(rows))
+
+    def _is_near(self, t: Value, other: Value) -> bool:
+        if not isinstance(t, int) or not isinstance(other, int):
+            return False
+        return t - self.before <= other <= t + self.after
+
+    def hours(self, hour: int) -> range:
+        """Those of the right side that this hour reads."""
+        first, last = 60 * hour - self.before - self.wider, 60 * hour + 60 + self.after + self.wider
+        return range(first // 60, (last - 1) // 60 + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """For each k the sum, or the greatest, of v in this partition and all before it, in the order
     of keys."""
@@ -401,10 +448,12 @@ class Further(ABC):
 
 
 Transform: TypeAlias = (
-    Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Fold | Further
+    Pick | Join | Among | Total | Both | Distinct | Grouped | Meeting | Near | Fold | Further
 )
 SELF = "self"  # the partition before
 KEY = "k"  # the column of which keys are made
+TIME = "t"  # the same by hour, in datasets that have it: minutes since a day
+DAY = date(2026, 1, 1)
 Component: TypeAlias = Read | Transform | Copy
 Flows: TypeAlias = Mapping[str, Mapping[str, Component]]  # components of each flow, inputs first
 
@@ -420,6 +469,13 @@ def names_of(component: Component) -> tuple[str, ...]:
             return tuple(component.modes)
 
 
+def code_of(component: Transform) -> str:
+    if not isinstance(component, Near):
+        return component.sql
+    seconds = (60 * (n + component.wider) for n in (component.before, component.after))
+    return " ".join([component.sql, *map(str, seconds)])
+
+
 def params_of(component: Transform) -> dict[str, int]:
     match component:
         case Pick(named=True, above=int(above)):
@@ -430,7 +486,7 @@ def params_of(component: Transform) -> dict[str, int]:
 
 def is_keyed(component: Component) -> bool:
     """The output's partitions are those of k."""
-    return isinstance(component, Grouped | Meeting) or (
+    return isinstance(component, Grouped | Meeting | Near) or (
         isinstance(component, Further) and component.keyed
     )
 
@@ -547,15 +603,25 @@ def index_key(fragment: Fragment, seen: Columns) -> Key:
     return "index", content([fragment]), seen
 
 
-def key_of(value: Value) -> str:
-    return KEY if value is None else f"{KEY}={value}"
+def key_column(columns: Columns) -> str:
+    return TIME if TIME in columns else KEY
+
+
+def key_of(value: Value, column: str = KEY) -> str:
+    if value is None:
+        return column
+    if column == KEY or not isinstance(value, int):
+        return f"{column}={value}"
+    days, hour = divmod(value // 60, 24)
+    return f"{column}={DAY + timedelta(days)}T{hour:02}"
 
 
 def by_key(dataset: Dataset) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
-    place = dataset.columns.index(KEY)
+    column = key_column(dataset.columns)
+    place = dataset.columns.index(column)
     for row in dataset.rows():
-        found.setdefault(key_of(row[place]), []).append(row)
+        found.setdefault(key_of(row[place], column), []).append(row)
     return found
 
 
@@ -578,16 +644,38 @@ def transform_by(
         if f.rows
     }
     partitions = {}
-    for key in {k for of in groups.values() for k in of}:
+    leading = [component.left] if isinstance(component, Near) else list(groups)
+    for key in {k for name in leading for k in groups[name]}:
         given = {n: Fragment(inputs[n].columns, tuple(of.get(key, ()))) for n, of in groups.items()}
+        if isinstance(component, Near):
+            given[component.right] = _near(component, given[component.left], inputs)
         slots: dict[str, Key] = {
             n: (mode, content_seen(given[n], seen[n]) if n in given else contents[n], seen[n])
             for n, mode in modes.items()
         }
-        keys[key] = task_key(component.sql, params_of(component), slots)
+        keys[key] = task_key(code_of(component), params_of(component), slots)
+        if isinstance(component, Near):  # rows from scratch: whatever is in reach
+            given = {component.left: given[component.left]}
         partitions[key] = component.run(whole | given)
     columns = component.run({n: Fragment(d.columns, ()) for n, d in inputs.items()}).columns
     return Dataset(columns, partitions), keys
+
+
+def _near(component: Near, own: Fragment, inputs: Mapping[str, Dataset]) -> Fragment:
+    """The rows of the right side that a partition of these rows reads."""
+    right = inputs[component.right]
+    place, [t, *_] = right.columns.index(TIME), own.rows[0]
+    hours = component.hours(t // 60) if isinstance(t, int) else None
+    rows = (
+        row
+        for row in right.rows()
+        if (row[place] is None if hours is None else _hour(row[place]) in hours)
+    )
+    return Fragment(right.columns, tuple(rows))
+
+
+def _hour(value: Value) -> int | None:
+    return value // 60 if isinstance(value, int) else None
 
 
 def transform_fold(component: Fold, given: Dataset) -> tuple[Dataset, dict[str, Key]]:

@@ -236,6 +236,47 @@ def test_the_plan_says_how_keys_are_computed(
         assert too_many in reasons(world)
 
 
+@pytest.mark.parametrize(
+    ("min_rows", "widest", "way"),
+    [
+        (40, 7, "plain query: fewer than 40 rows to read"),
+        (39, 7, "merged by key from parts"),
+        (40, 6, "merged by key from parts"),
+    ],
+    ids=["few rows", "enough rows", "merged by steps"],
+)
+def test_small_partitions_are_read_unless_a_key_is_in_very_many(
+    tmp_path: Path, min_rows: int, widest: int, way: str
+) -> None:
+    with closing(World(tmp_path, fewest=2, widest=widest, min_rows=min_rows)) as world:
+        reads = {"x": Read("one", declared=("k", "v"))}
+        for number in range(6):
+            world.put("one", f"{number}.csv", by_minute(number, range(2)))
+        world.put("one", "8.csv", by_minute(8, range(7, 9)))  # holds no key that changes
+        world.apply({"a": {**reads, "sums": Grouped("x")}}, {})
+        reasons(world)
+        world.put("one", "6.csv", by_minute(6, range(1)))
+        assert f"input, {way}" in reasons(world)
+
+
+def test_a_key_has_one_task_above_and_below_the_floor_of_rows(tmp_path: Path) -> None:
+    with closing(Counting(tmp_path, fewest=2, min_rows=43)) as world:
+        reads = {"x": Read("one", declared=("k", "v"))}
+        for number in range(7):
+            world.put("one", f"{number}.csv", by_minute(number, range(2)))
+        world.apply({"a": {**reads, "sums": Grouped("x")}}, {})
+        world.settle()
+        world.put("one", "7.csv", by_minute(7, range(1)))  # 45 rows: 8 parts, one merge
+        world.executed()
+        world.remove("one", "7.csv")
+        world.executed()
+        world.remove("one", "6.csv")  # 36 rows
+        assert world.executed() == 2
+        world.put("one", "6.csv", by_minute(6, range(2)))
+        world.put("one", "7.csv", by_minute(7, range(1)))
+        assert world.executed() == 0, "what parts gave is what the plain query gives"
+
+
 class History:
     """Random changes of the files, and of the code, of aggregates by key."""
 

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from controlplane.core import tree
 from controlplane.core.model.sources import Listing
@@ -47,6 +47,7 @@ from tests.property.model import (
     Grouped,
     Key,
     Meeting,
+    Near,
     Read,
     Transform,
 )
@@ -82,6 +83,15 @@ class Rest:
     is_clean: bool = True  # nothing was left out
 
 
+class Thresholds(TypedDict):
+    """Of `core.plan.plan`."""
+
+    exact: int
+    fewest: int
+    min_rows: int
+    widest: int
+
+
 class World:
     """`flows`, `styles` and `paused` are what is wished for; `folders` is what lies in the source
     folders."""
@@ -93,17 +103,18 @@ class World:
         exact: int = EXACT,
         fewest: int = FEWEST,
         widest: int = WIDEST,
+        min_rows: int = 0,
     ) -> None:
-        """`exact`, `fewest`, `widest`: see core.plan.plan; a small one makes windows and half-built
-        roots of nearly everything, parts of all that can be merged, and several levels of
-        merges."""
+        """`exact`, `fewest`, `widest`, `min_rows`: see core.plan.plan; a small one makes windows and
+        half-built roots of nearly everything, parts of all that can be merged, and several levels
+        of merges."""
         self.home, self._now = home, 1_000_000.0
         self.store: Store = store_at(url, self._clock)
         self.lake = self._lake()
         self.ctx = Context(self.store, lake=self.lake.uri, make_pass=self._pass_of_report)
         self.pass_of_report: Callable[[], object] | None = None
         self.exact, self.window = exact, WINDOW if exact == EXACT else exact + 1
-        self.fewest, self.widest = fewest, widest
+        self.fewest, self.widest, self.min_rows = fewest, widest, min_rows
         planner = self._planner(window=self.window)
         self.settling = PlanExecutor(self.store, planner, self.ctx.namespace, BRANCH)
         self.watching = self._planner()
@@ -140,17 +151,19 @@ class World:
     # --- files ------------------------------------------------------------------------------------
 
     def _planner(self, window: int = 0) -> Planner:
-        exact, fewest, widest = self.exact, self.fewest, self.widest
-        return Planner(
-            self.store, branch=BRANCH, window=window, exact=exact, fewest=fewest, widest=widest
-        )
+        return Planner(self.store, branch=BRANCH, window=window, **self._thresholds())
 
     def _planned(self, tx: Tx, window: int = 0) -> Plan:
         """By nobody who remembers anything."""
-        exact, fewest, widest = self.exact, self.fewest, self.widest
-        return plan_now(tx, BRANCH, None, window=window, exact=exact, fewest=fewest, widest=widest)[
-            0
-        ]
+        return plan_now(tx, BRANCH, None, window=window, **self._thresholds())[0]
+
+    def _thresholds(self) -> Thresholds:
+        return {
+            "exact": self.exact,
+            "fewest": self.fewest,
+            "min_rows": self.min_rows,
+            "widest": self.widest,
+        }
 
     def put(self, folder: str, name: str, file: File) -> None:
         path = self.home / folder / name
@@ -221,7 +234,11 @@ class World:
                 return {"transform": self._transform(component, style), **daily}
 
     def _transform(self, component: Transform, style: int) -> dict[str, object]:
-        key = {"partition_by": [model.KEY]} if model.is_keyed(component) else {}
+        key: dict[str, object] = {}
+        if isinstance(component, Near):
+            key["partition_by"] = [{model.TIME: "hour"}]
+        elif model.is_keyed(component):
+            key["partition_by"] = [model.KEY]
         if isinstance(component, Script):
             text = component.restyled(style)
             self.canonical[text], self.plain[component.sql] = component.sql, component.plain
@@ -244,6 +261,9 @@ class World:
         # Read by k once types are known
         is_met = isinstance(component, Meeting) and not component.dimension
         is_plain = isinstance(component, Further) or is_grouped or is_met
+        if isinstance(component, Near):
+            reach = {"mode": "by", "reach": component.reach}
+            return {**body, **key, "inputs": {component.left: "by", component.right: reach}}
         return {**body, **key, **({} if is_plain or not key else {"inputs": dict(component.modes)})}
 
     def _read(self, read: Read) -> dict[str, object]:
@@ -257,9 +277,7 @@ class World:
         if read.grouped:
             body["partition"] = "{part}-*.csv"
         if read.declared:
-            body["schema"] = ", ".join(
-                f"{c} {'STRING' if c.startswith('s') else 'BIGINT'}" for c in read.declared
-            )
+            body["schema"] = ", ".join(f"{c} {_type(c)}" for c in read.declared)
         return body
 
     def pause(self, dataset: str, *, paused: bool) -> None:
@@ -620,7 +638,7 @@ class World:
             own = (
                 c
                 if isinstance(c, Read | Copy)
-                else (c.sql, how, *model.params_of(c).items(), *c.modes.items())
+                else (model.code_of(c), how, *model.params_of(c).items(), *c.modes.items())
             )
             found[dataset] = (own, *above)
         return found
@@ -639,6 +657,12 @@ class World:
         self._known |= components.keys()
         self._is_busy = False
         self._rest = Rest(kept, self._lineages(), not exempt)
+
+
+def _type(column: str) -> str:
+    if column == model.TIME:
+        return "TIMESTAMP_NTZ"
+    return "STRING" if column.startswith("s") else "BIGINT"
 
 
 def _as_read(component: Component) -> Read:

@@ -4,7 +4,7 @@ that gives keys."""
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, cast
 
@@ -149,6 +149,31 @@ def test_each_key_finds_its_own_rows(
     assert all(len(found) == 2 for found in rows)
     told = {value: key_text(value, cast("KeyPart", part("c d", **unit)), UTC) for value in values}
     assert told == values
+
+
+def test_an_input_with_a_reach_has_the_rows_of_neighbouring_granules(lake: Lake) -> None:
+    times = [datetime(2013, 7, 4, hour, 30, tzinfo=UTC) for hour in range(6)]
+    files = lake.table(pa.table({"at": pa.array([*times, None], pa.timestamp("us", "UTC"))}))
+    read = {
+        "view": "x",
+        "mode": "by",
+        "schema": schema_of(lake.spark, "at TIMESTAMP"),
+    }
+    key = [part("at", "hour")]
+    inputs = {
+        "own": {**read, "view": "own", "key": key},
+        "x": {**read, "reach": {"key": key, "before_s": 5400, "after_s": 1}},
+    }
+    text = (
+        "SELECT max(own.at) AS at, max(collected) AS hours FROM own"
+        " CROSS JOIN (SELECT sort_array(collect_list(hour(at))) AS collected FROM x)"
+    )
+    job = query(text, inputs=inputs, key=[part("at", "hour")])
+    hours = {"k=2013-07-04T03": [1, 2, 3, 4], "k=2013-07-04T00": [0, 1], "k": []}
+    tasks = [{"partition": key, "slots": {"own": files, "x": files}} for key in hours]
+    for result, expected in zip(lake.run("transform", job, tasks), hours.values(), strict=True):
+        [row] = lake.rows(result)
+        assert list(row["hours"]) == expected
 
 
 def test_contents_of_keys_add_up_over_files_whatever_their_own_columns(lake: Lake) -> None:
@@ -428,7 +453,11 @@ def by_key(lake: Lake, code: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_proven(lake: Lake, code: dict[str, Any]) -> bool:
-    [result] = lake.run("analyse", by_key(lake, code), [{}])
+    return is_together(lake, by_key(lake, code))
+
+
+def is_together(lake: Lake, job: dict[str, Any]) -> bool:
+    [result] = lake.run("analyse", job, [{}])
     return cast("SchemaAnswer", done(result)["result"]).get("together", False)
 
 
@@ -460,6 +489,65 @@ def test_python_that_is_proven_gives_for_many_keys_what_it_gives_for_each(
     assert [done(r)["content"] for r in together] == [done(r)["content"] for r in single]
     assert [lake.rows(r) for r in together] == [lake.rows(r) for r in single]
     assert lake.rows(together[3]) == []
+
+
+BY_HOUR = [
+    "SELECT window(at, '{}').start AS m, v, count(*) AS n FROM x GROUP BY window(at, '{}').start, v",
+    "SELECT window(at, '{}').start AS m, max(v) AS v FROM x GROUP BY window(at, '{}') HAVING max(v) > 0",
+    "SELECT w.start AS m, v FROM (SELECT window(at, '{}') AS w, v FROM x) GROUP BY w, v",
+    "SELECT m, v, sum(v) OVER (PARTITION BY m) AS total"
+    " FROM (SELECT window(at, '{}').start AS m, v FROM x)",
+    "SELECT window(a.at, '{}').start AS m, b.v FROM x a JOIN x b ON a.at = b.at",
+]
+
+
+def windowed(lake: Lake, text: str, length: str, **more: Any) -> dict[str, Any]:
+    """A job by hours, of windows of this length."""
+    x = {"view": "x", "mode": "by", "schema": schema_of(lake.spark, "at TIMESTAMP, v INT")}
+    inputs = {"x": {**x, "key": [part("at", "hour")], **more.pop("x", {})}}
+    job = query(text.replace("{}", length), inputs=inputs, key=[part("m", "hour")])
+    return {**job, **more}
+
+
+@pytest.mark.parametrize("text", sliced([pytest.param(text) for text in BY_HOUR], 2))
+def test_windows_give_for_many_keys_what_they_give_for_each(lake: Lake, text: str) -> None:
+    job = windowed(lake, text, "10 minutes")
+    starts = [datetime(1969, 12, 31, 22, tzinfo=UTC), datetime(2013, 7, 4, 6, tzinfo=UTC)]
+    minutes = (0.01, 9.99, 59.99, 60, 119.99)
+    times = [start + timedelta(minutes=minute) for start in starts for minute in minutes]
+    at = pa.array([*times, *times, None], pa.timestamp("us", "UTC"))
+    files = lake.table(pa.table({"at": at, "v": pa.array(range(len(at)), pa.int32())}))
+    keys = ["1969-12-31T22", "1969-12-31T23", "2013-07-04T06", "2013-07-04T07", "2013-07-04T08"]
+    tasks = [{"partition": key, "slots": {"x": files}} for key in ["k", *(f"k={k}" for k in keys)]]
+    single, together = (
+        lake.run("transform", {**job, **more}, tasks) for more in ({}, {"together": True})
+    )
+    assert [done(r)["content"] for r in together] == [done(r)["content"] for r in single]
+    assert [len(lake.rows(r)) > 0 for r in together] == [False, True, True, True, True, False]
+
+
+def test_windows_are_proven_by_hour_in_the_form_that_spark_gives_them(lake: Lake) -> None:
+    for text in BY_HOUR:
+        assert is_together(lake, windowed(lake, text, "10 minutes")), text
+    starts, windows = BY_HOUR[0], BY_HOUR[1]
+    ntz = {"x": {"schema": schema_of(lake.spark, "at TIMESTAMP_NTZ, v INT")}}
+    assert is_together(lake, windowed(lake, starts, "1 hour", **ntz))
+    for length in ("90 minutes", "7 minutes", "1 day", "10 minutes', '5 minutes"):
+        assert not is_together(lake, windowed(lake, windows, length)), length
+    # The same length, and another first start
+    assert not is_together(lake, windowed(lake, windows, "1 hour', '1 hour', '5 minutes"))
+    berlin = {"ansi": True, "case_sensitive": False, "timezone": "Europe/Berlin"}
+    texts = {"x": {"schema": schema_of(lake.spark, "at STRING, v INT")}}
+    reach = {"x": {"reach": [3600, 0]}}
+    for other in ({"spark": berlin}, texts, reach):
+        assert not is_together(lake, windowed(lake, starts, "1 hour", **other)), other
+    for text in (
+        starts.replace("start AS", "end AS").replace("start,", "end,"),
+        "SELECT session_window(at, '{}').start AS m FROM x GROUP BY session_window(at, '{}')",
+        "SELECT window.start AS m, count(*) FROM (SELECT *, struct(at) AS s FROM x) GROUP BY "
+        "window(s.at, '{}')",
+    ):
+        assert not is_together(lake, windowed(lake, text, "1 hour")), text
 
 
 def test_the_key_is_proven_through_all_of_its_parts_and_in_its_unit(lake: Lake) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from dataplane.contract.identity import EMPTY, Content
 from dataplane.contract.results import LABEL
-from dataplane.contract.schemas import field_of, struct_of
+from dataplane.contract.schemas import HEADERS, field_of, struct_of
 from dataplane.fragments.arrow import arrow_type
 from dataplane.fragments.content import content_of, content_query, unsupported
 from dataplane.fragments.content_local import content, is_simple
@@ -241,7 +241,7 @@ NAMES = (
     ),
     *("decimal(18,4)", "decimal(5,0)", "string", "binary"),
 )
-KINDS = {name: arrow_type(name) for name in NAMES}
+KINDS = {**{name: arrow_type(name) for name in NAMES}, "headers": arrow_type(HEADERS)}
 EDGES: dict[str, list[Any]] = {
     "float": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1.5],
     "double": [0.0, -0.0, float("nan"), float("inf"), -float("inf"), 5e-324],
@@ -260,6 +260,8 @@ def values_of(kind: str, random: Random, count: int) -> pa.Array:
         found: list[Any] = [
             t if kind == "string" else t.encode()[: random.randrange(100)] for t in texts
         ]
+    elif kind == "headers":
+        found = [random_headers(random) for _ in range(count)]
     elif kind in EDGES:
         found = random.choices(EDGES[kind], k=count)
     elif "decimal" in kind:
@@ -284,6 +286,21 @@ def values_of(kind: str, random: Random, count: int) -> pa.Array:
         kind, arrow
     )
     return pa.array(found, storage).cast(arrow)
+
+
+def random_headers(random: Random) -> list[Any]:
+    names, values = (
+        [None, "", "aß日🎉", '"\\/', "\x7f\u2028\u0085"],
+        [None, b"", b"\0\xff\xfe", b"ab"],
+    )
+    header = [{"key": key, "value": value} for key in names for value in values]
+    return random.choices([None, *header], k=random.randrange(4))
+
+
+def test_headers_with_control_characters_take_spark() -> None:
+    schema = struct_of([field_of("h", HEADERS)])
+    rows = [[{"key": "a\nb", "value": b""}], None]
+    assert content(schema, pa.table({"h": pa.array(rows, arrow_type(HEADERS))})) is None
 
 
 def test_few_rows_have_the_content_that_spark_gives_them(

@@ -17,12 +17,21 @@ from pyspark.sql import functions as F
 from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.numbers import is_held
 from dataplane.contract.schemas import Type
+from tests.avro_files import avro_file
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
 
 
 def parquet(**columns: list) -> bytes:
     target = BytesIO()
     pyarrow.parquet.write_table(pa.table(columns), target)
+    return target.getvalue()
+
+
+def written(table: pa.Table, format: str) -> bytes:
+    if format == "avro":
+        return avro_file(table)
+    target = BytesIO()
+    getattr(pa, format).write_table(table, target)
     return target.getvalue()
 
 
@@ -216,17 +225,14 @@ def test_footers_are_joined_exactly_and_in_any_order(lake: Lake) -> None:
         assert found == {"i": "long", "f": "double", "d": "decimal(12,4)"} | {"n": "void"}
 
 
-@pytest.mark.parametrize("format", ["parquet", "orc"])
+@pytest.mark.parametrize("format", ["parquet", "orc", "avro"])
 def test_types_of_footers_that_no_type_holds_are_told_with_file_column_and_both(
     lake: Lake, format: str
 ) -> None:
     contents = []
     for kind in (pa.int64(), pa.float64()):
-        target = BytesIO()
-        getattr(pa, format).write_table(
-            pa.table({"s": pa.array([{"n": 1}], pa.struct([("n", kind)]))}), target
-        )
-        contents.append(target.getvalue())
+        table = pa.table({"s": pa.array([{"n": 1}], pa.struct([("n", kind)]))})
+        contents.append(written(table, format))
     files = [lake.source(f"{i}.{format}", content, ["s"]) for i, content in enumerate(contents)]
     (result,) = lake.run("infer", read(format), [{"objects": files}])
     error = failed(result)

@@ -26,18 +26,24 @@ SETTINGS = {"ansi": True, "case_sensitive": True, "timezone": "UTC"}
 
 @pytest.fixture
 def own(spark: SparkSession) -> SparkSession:
-    return task_session(spark, SETTINGS)
+    """A session with Spark's own parser, whatever other tests gave to the shared one."""
+    return made(spark, with_delta=False)
 
 
 @pytest.fixture
 def extended(spark: SparkSession) -> SparkSession:
     """A session with Delta's parser, as drivers that read Delta tables have."""
+    return made(spark, with_delta=True)
+
+
+def made(spark: SparkSession, *, with_delta: bool) -> SparkSession:
     jvm, java = spark._jvm, spark._jsparkSession
     assert jvm is not None
     extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
-    jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
+    if with_delta:
+        jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
     nothing = jvm.PythonUtils.toScalaMap({})
-    made = jvm.org.apache.spark.sql.classic.SparkSession(
+    session = jvm.org.apache.spark.sql.classic.SparkSession(
         java.sparkContext(),
         jvm.scala.Option.apply(java.sharedState()),
         jvm.scala.Option.empty(),
@@ -45,7 +51,7 @@ def extended(spark: SparkSession) -> SparkSession:
         nothing,
         nothing,
     )
-    return task_session(SparkSession(spark.sparkContext, made), SETTINGS)
+    return task_session(SparkSession(spark.sparkContext, session), SETTINGS)
 
 
 @pytest.mark.parametrize(

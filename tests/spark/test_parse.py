@@ -16,6 +16,7 @@ import pytest
 
 from dataplane.contract.identity import Content
 from dataplane.storage.job_folders import fragment_folder
+from tests.avro_files import avro_file
 from tests.spark.conftest import Lake, done, failed, label, read, schema_of, told_types
 
 HOSTILE = [
@@ -49,6 +50,10 @@ def orc(**columns: list) -> bytes:
     target = BytesIO()
     pyarrow.orc.write_table(pa.table(columns), target)
     return target.getvalue()
+
+
+def avro(**columns: list) -> bytes:
+    return avro_file(pa.table(columns))
 
 
 def naive(time: datetime) -> datetime:
@@ -178,16 +183,25 @@ BAD = [
     ("parquet", "type.parquet", parquet(a=["1"], b=["x"]), "schema-retyped"),
     ("orc", "type.orc", orc(a=["1"], b=["x"]), "schema-retyped"),
     ("orc", "cut.orc", orc(a=["1"], b=["x"])[:-20], "MALFORMED_FILE"),
+    ("avro", "cut.avro", avro(a=["1"], b=["x"])[:30], "MALFORMED_FILE"),
+    (
+        "avro",
+        "torn.avro",
+        avro(a=pa.array([1], pa.int32()), b=["x"])[:-3],
+        "FAILED_READ_FILE.NO_HINT",
+    ),
+    ("avro", "type.avro", avro(a=["1"], b=["x"]), "schema-retyped"),
 ]
 GOOD = {
     "csv": b"a,b\n7,good\n",
     "json": b'{"a": 7, "b": "good"}\n',
     "parquet": parquet(a=pa.array([7], pa.int32()), b=["good"]),
     "orc": orc(a=pa.array([7], pa.int32()), b=["good"]),
+    "avro": avro(a=pa.array([7], pa.int32()), b=["good"]),
 }
 
 
-@pytest.mark.parametrize("format", ["csv", "json", "parquet", "orc"])
+@pytest.mark.parametrize("format", list(GOOD))
 def test_only_what_is_broken_fails(lake: Lake, format: str) -> None:
     columns = schema_of(lake.spark, "a INT, b STRING")
     bad = [case[1:] for case in BAD if case[0] == format]

@@ -278,6 +278,26 @@ def test_done_tasks_outlive_their_demand_and_failed_ones_do_not(world: World) ->
         assert states(tx, 1, 2) == ["done", "none"]
 
 
+def test_tasks_are_handed_over_to_other_processes(world: World) -> None:
+    slices = [replace(task(n), kind="slice", placement="worker") for n in (1, 2, 3)]
+    slices[1] = replace(slices[1], size="large")
+    with world.begin() as tx:
+        tx.queue.enqueue("main", DAILY, slices)
+    with world.begin() as tx:
+        assert claim(tx, "a1", ["slice"], n=1) is not None
+        assert tx.queue.hand_over("other", slices[:1], "parse") == frozenset()
+        assert tx.queue.hand_over("a1", slices[:1], "parse") == {d(1)}
+        tx.queue.end_attempt("a1")
+    with world.begin() as tx:
+        tasks = tx.queue.tasks([d(1), d(2), d(3)])
+        assert [tasks[d(n)].kind for n in (1, 2, 3)] == ["parse", "slice", "slice"]
+        assert (tasks[d(1)].state, tasks[d(1)].placement) == ("queued", "driver")
+        assert tx.queue.hand_over_queued("slice", "parse") == 2
+        tasks = tx.queue.tasks([d(2), d(3)])
+        assert [(t.kind, t.placement) for t in tasks.values()] == [("parse", "driver")] * 2
+        assert tasks[d(2)].size == "large"
+
+
 def test_released_tasks_that_nobody_wants_go(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [task(1)])

@@ -16,7 +16,7 @@ from controlplane.api import auth
 from controlplane.api.authentication import caller
 from controlplane.api.calls import Call, Called, branch_of, is_head
 from controlplane.api.event_feed import STILL_HERE, EventFeed, EventFeeds
-from controlplane.api.metrics import CONTENT_TYPE, render
+from controlplane.api.metrics import CONTENT_TYPE, lags_of, render
 from controlplane.core import rest
 from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
@@ -108,6 +108,7 @@ def _metrics(call: Call) -> bytes:
         states,
         ctx.failing_units,
         late_s,
+        lags=lags_of(datasets),
         namespace=ctx.namespace,
         exports=app_services.exports,
     )

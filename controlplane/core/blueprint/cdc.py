@@ -59,24 +59,30 @@ class ColumnChoice:
 
 @dataclass(frozen=True, slots=True)
 class ChangeData:
-    """What a `cdc:` section says. Conditions are empty where there is none.
+    """What a `cdc:` or `distinct:` section says. Conditions are empty where there is none.
 
     `untracked`: columns whose changes open no version. `partial`: columns in which NULL keeps the
-    value before. `is_of_snapshots`: rows with one sequence are all rows of that moment.
+    value before. `upsert_wins`: over deletes of its sequence. `is_of_snapshots`: rows with one
+    sequence are all rows of that moment.
+    `keeps_first`: the first event of a key counts, in place of the newest one; with `within_s` each
+    event that comes more than so many seconds after the one before it.
     """
 
     source: str
     keys: tuple[str, ...]
     sequence: tuple[str, ...]
-    deletes: str
-    truncates: str
     columns: ColumnChoice
-    has_versions: bool
-    untracked: tuple[str, ...]
-    partial: tuple[str, ...]
     fails_on_tie: bool
     buckets: int
-    is_of_snapshots: bool
+    upsert_wins: bool = False
+    deletes: str = ""
+    truncates: str = ""
+    has_versions: bool = False
+    untracked: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    is_of_snapshots: bool = False
+    keeps_first: bool = False
+    within_s: float | None = None
 
 
 def _column_fault(text: str) -> Fault | None:
@@ -126,7 +132,12 @@ class Condition:
 
 NO_CONDITION = Passage("", TextPlace("", 1, 1, exact=False))
 FROM = Key(
-    "from", DATASET, "", "The dataset of events.", is_required=True, example="customer_events"
+    "from",
+    DATASET,
+    "",
+    "The dataset of events or rows.",
+    is_required=True,
+    example="customer_events",
 )
 KEYS = Key(
     "keys",
@@ -183,9 +194,10 @@ PARTIAL = Key(
 )
 ON_TIE = Key(
     "on_tie",
-    Choice(("fail", "greatest")),
+    Choice(("fail", "greatest", "upsert")),
     "fail",
-    "Different events of one key and sequence. greatest: a delete wins, then the greatest row.",
+    "Different events of one key and sequence. greatest: a delete wins, then the greatest row. "
+    "upsert: it wins over deletes, and different ones fail.",
 )
 BUCKET_COUNT = Key(
     "buckets", Whole(1, MOST_BUCKETS), BUCKETS, "How many partitions the keys are spread over."
@@ -199,10 +211,12 @@ SNAPSHOTS = Key(
 
 
 def _change_data(fields: Fields, reading: Reading) -> ChangeData:
-    _report_counts(fields, reading)
+    report_counts(fields, (KEYS, SEQUENCE_BY), reading)
     _report_conflicts(fields, reading)
-    _report_columns(fields, reading)
-    _report_names(fields, reading)
+    report_columns(fields, reading)
+    _report_untracked(fields, reading)
+    span = SPAN if fields[HISTORY] == "versions" else ()
+    report_names(fields, (KEYS, SEQUENCE_BY, PARTIAL), span, reading)
     return ChangeData(
         source=fields[FROM],
         keys=fields[KEYS],
@@ -213,14 +227,16 @@ def _change_data(fields: Fields, reading: Reading) -> ChangeData:
         has_versions=fields[HISTORY] == "versions",
         untracked=fields[TRACK],
         partial=fields[PARTIAL],
-        fails_on_tie=fields[ON_TIE] == "fail",
+        fails_on_tie=fields[ON_TIE] != "greatest",
+        upsert_wins=fields[ON_TIE] == "upsert",
         buckets=fields[BUCKET_COUNT],
         is_of_snapshots=fields[SNAPSHOTS],
     )
 
 
-def _report_counts(fields: Fields, reading: Reading) -> None:
-    for key in (KEYS, SEQUENCE_BY):
+def report_counts(fields: Fields, lists: Iterable[Key[tuple[str, ...]]], reading: Reading) -> None:
+    """Lists of columns that are empty or too long."""
+    for key in lists:
         place = fields.place_of(key)
         if place is None or key.name not in fields.values:
             continue
@@ -249,13 +265,21 @@ def _conflict(fields: Fields, key: Key[object], other: str, hint: str, reading: 
         reading.problems.add(written.place, "conflicting-keys", message, hint)
 
 
-def _report_columns(fields: Fields, reading: Reading) -> None:
+def report_columns(fields: Fields, reading: Reading) -> None:
+    """Keys that are left out of the result."""
+    chosen = fields[COLUMNS]
+    absent = chosen.names if chosen.is_exclusion else ()
+    hint = "keys are always columns of the result"
+    place = fields.place_of(COLUMNS)
+    _report_shared(absent, fields[KEYS], place, "a key is left out", hint, reading)
+
+
+def _report_untracked(fields: Fields, reading: Reading) -> None:
     """Columns that are left out in one place and needed in another one."""
     keys, chosen, partial = fields[KEYS], fields[COLUMNS], fields[PARTIAL]
     absent = chosen.names if chosen.is_exclusion else ()
-    hint = "keys are always columns of the result"
-    _report_shared(absent, keys, fields.place_of(COLUMNS), "a key is left out", hint, reading)
     place = fields.place_of(TRACK)
+    hint = "keys are always columns of the result"
     _report_shared(fields[TRACK], keys, place, "a key is not tracked", hint, reading)
     place = fields.place_of(PARTIAL)
     _report_shared(partial, keys, place, "a key is partial", "remove it", reading)
@@ -268,17 +292,21 @@ def _report_columns(fields: Fields, reading: Reading) -> None:
         _report_shared(unlisted, unlisted, place, "a partial column is left out", hint, reading)
 
 
-def _report_names(fields: Fields, reading: Reading) -> None:
+def report_names(
+    fields: Fields,
+    lists: Iterable[Key[tuple[str, ...]]],
+    reserved: Sequence[str],
+    reading: Reading,
+) -> None:
     """Columns that are named twice, and names that the result or its query needs for itself."""
     listed = () if fields[COLUMNS].is_exclusion else fields[COLUMNS].names
-    for key in (KEYS, SEQUENCE_BY, PARTIAL):
+    for key in lists:
         _report_twice(fields[key], fields.place_of(key), reading)
     _report_twice(listed, fields.place_of(COLUMNS), reading)
     hint = "give the column another name in a transform before"
     own = [name for name in fields[KEYS] if OWN_COLUMN.fullmatch(name)]
     _report_shared(own, own, fields.place_of(KEYS), "a reserved name", hint, reading)
-    span = SPAN if fields[HISTORY] == "versions" else ()
-    _report_shared(listed, span, fields.place_of(COLUMNS), "a reserved name", hint, reading)
+    _report_shared(listed, reserved, fields.place_of(COLUMNS), "a reserved name", hint, reading)
 
 
 def _report_twice(names: Sequence[str], place: Position | None, reading: Reading) -> None:

@@ -1,4 +1,4 @@
-"""Components with `cdc:` written out as transforms.
+"""Components with `cdc:` or `distinct:` written out as transforms.
 
 A log with truncates needs a second component, `<name>_truncates`: a truncate concerns the keys of
 all partitions, and may have no key of its own. For snapshots it is `<name>_snapshots`. It is small,
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from controlplane.core.blueprint import defaults
 from controlplane.core.blueprint.cdc import CDC, FROM, KEYS, SNAPSHOTS, TRUNCATES, ChangeData
 from controlplane.core.blueprint.cdc_query import marks_query, result_query
+from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.text_forms import name as name_fault
 from controlplane.core.blueprint.text_places import Position
@@ -20,6 +21,7 @@ from controlplane.core.blueprint.trees import Pair, key_of, only
 from controlplane.core.blueprint.value_kinds import Reading
 from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar
 
+BODIES = {key.name: key for key in (CDC, DISTINCT)}
 _OTHER_BODIES = ("read", "transform", "write")
 
 
@@ -27,13 +29,14 @@ def with_transforms(
     name: Scalar, component: Node, names: frozenset[str], reading: Reading
 ) -> Iterator[Pair]:
     """The component, and the one beside it. `names`: those of all components as written."""
-    section = component.get(CDC.name) if isinstance(component, Entries) else None
-    if not isinstance(component, Entries) or section is None or _has_two_bodies(component):
+    body = _body(component)
+    section = component.get(body) if isinstance(component, Entries) else None
+    if not isinstance(component, Entries) or section is None:
         yield name, component
         return
     before = reading.problems.noted
     try:
-        cdc = CDC.kind.read(section, reading)
+        cdc = BODIES[body].kind.read(section, reading)
     except BlueprintRefused:
         cdc = None
     if cdc is None or reading.problems.noted > before or not isinstance(section, Entries):
@@ -48,8 +51,12 @@ def with_transforms(
         yield beside, _marks(component, section, cdc, beside.place)
 
 
-def _has_two_bodies(component: Entries) -> bool:
-    return any(component.get(body) is not None for body in _OTHER_BODIES)
+def _body(component: Node) -> str:
+    """The key of its section to write out; empty where there is none, or another body beside it."""
+    if not isinstance(component, Entries):
+        return ""
+    bodies = [b for b in (*BODIES, *_OTHER_BODIES) if component.get(b) is not None]
+    return bodies[0] if len(bodies) == 1 and bodies[0] in BODIES else ""
 
 
 def _name_beside(name: Scalar, cdc: ChangeData, section: Entries) -> Scalar | None:
@@ -91,7 +98,7 @@ def _transform(
     nodes["sql"] = _text(result_query(cdc, marks), place)
     transform = _entries(place, nodes)
     pairs = (
-        (_text("transform", key.place), transform) if key.text == CDC.name else (key, node)
+        (_text("transform", key.place), transform) if key.text in BODIES else (key, node)
         for key, node in component.entries
     )
     return Entries(component.place, tuple(pairs))

@@ -1,4 +1,4 @@
-"""The queries that `cdc:` stands for.
+"""The queries that `cdc:` and `distinct:` stand for.
 
 A result is a function of the multiset of events of each key: neither their order nor the
 partitions that hold them count. So the queries use `max` of structs, and windows over the numbers
@@ -10,6 +10,7 @@ Steps, each a common table expression:
     _changes    what each event says of its key (`_state`)
     _moments    one row for each key and place in the sequence: equal events become one
     _newest     the newest moment of each key; with `partial` of those after the last delete
+    _spaced     with `within` each moment with the time of the one before
     _marks      each mark once, with the one beside it
     _versions   runs of moments with equal tracked columns
 
@@ -55,6 +56,8 @@ def _with(steps: Sequence[tuple[str, str]], last: str) -> str:
 def result_query(cdc: ChangeData, marks: str) -> str:
     """The rows of the result. `marks`: the name of the rows of `marks_query`; empty where there is none."""
     query = _Query(cdc, marks)
+    if cdc.within_s is not None:
+        return query.spaced(cdc.within_s)
     if cdc.has_versions:
         return query.versions()
     return query.filled() if cdc.partial else query.newest()
@@ -97,6 +100,11 @@ class _Query:
     def over_key(self) -> str:
         return f"PARTITION BY {self.keys}"
 
+    @property
+    def choice(self) -> str:
+        """The aggregate that chooses one of the events of a key."""
+        return "min" if self.cdc.keeps_first else "max"
+
     # --- events and moments ---
 
     def _struct(self, left_out: Sequence[str]) -> str:
@@ -136,6 +144,8 @@ class _Query:
         return f"SELECT {selected}\nFROM {_dataset(cdc.source)}{where}"
 
     def _fault(self) -> str:
+        if self.cdc.keeps_first:  # NULL is a value like others
+            return "CAST(NULL AS STRING) AS _fault"
         source, keys, sequence = self.cdc.source, self.cdc.keys, self.cdc.sequence
         no_key = f"cdc-null-key: an event of {source} has no {' or no '.join(keys)}"
         no_place = f"cdc-null-sequence: an event of {source} has no {' or no '.join(sequence)}"
@@ -160,16 +170,23 @@ class _Query:
         return f"SELECT {self.keys}, _sequence, {state} AS _state, _fault\nFROM _events"
 
     def _moments(self) -> str:
-        tie = "CAST(NULL AS STRING)"
+        tie, state, compared = "CAST(NULL AS STRING)", f"{self.choice}(_state)", "_state"
+        if self.cdc.upsert_wins:
+            compared = "CASE WHEN NOT _state._deleted THEN _state END"
+            state = f"coalesce(max({compared}), max(_state))"
         if self.cdc.fails_on_tie:
             words = f"cdc-ambiguous: {self.cdc.source} has different events of one key and sequence"
+            if self.cdc.keeps_first:
+                words = (
+                    f"distinct-ambiguous: {self.cdc.source} has different rows of one key and order"
+                )
             moment = f"to_json(struct({self.keys}, _sequence))"
             tie = (
-                "CASE WHEN NOT min(_state) <=> max(_state)\n    THEN "
+                f"CASE WHEN NOT min({compared}) <=> max({compared})\n    THEN "
                 f"left(concat({_literal(words + ': ')}, {moment}), {LONGEST_MESSAGE}) END"
             )
         return (
-            f"SELECT {self.keys}, _sequence, max(_state) AS _state, max(_fault) AS _fault,\n"
+            f"SELECT {self.keys}, _sequence, {state} AS _state, max(_fault) AS _fault,\n"
             f"  {tie} AS _tie\n"
             f"FROM _changes GROUP BY {self.keys}, _sequence"
         )
@@ -202,7 +219,7 @@ class _Query:
             steps, state = steps[:-1], "_state"
         newest = (
             f"SELECT {self.keys}, max(_fault) AS _fault,\n"
-            f"  max(struct(_sequence, {state})) AS _last\n"
+            f"  {self.choice}(struct(_sequence, {state})) AS _last\n"
             f"FROM {steps[-1][0]} GROUP BY {self.keys}"
         )
         last = (
@@ -213,6 +230,42 @@ class _Query:
             "  ELSE NOT _last._state._deleted END"
         )
         return _with([*steps, ("_newest", newest)], last)
+
+    def spaced(self, within_s: float) -> str:
+        """The first row of each key, and those that come long enough after the row before."""
+        time = (
+            "_sequence"
+            if len(self.cdc.sequence) == 1
+            else "_sequence." + quoted(self.cdc.sequence[0])
+        )
+        numbered = (
+            "SELECT *,\n"
+            f"  rank() OVER ({self.over_key} ORDER BY _sequence) AS _number\n"
+            "FROM _moments"
+        )
+        before = "RANGE BETWEEN 1 PRECEDING AND 1 PRECEDING"
+        spaced = (
+            f"SELECT *, max({time}) OVER ({self.over_key} ORDER BY _number {before}) AS _before\n"
+            "FROM _numbered"
+        )
+        # Rows without a time come first, and are duplicates of each other.
+        is_first = (
+            f"_number = 1 OR coalesce({time} > _before + INTERVAL '{within_s:.6f}' SECOND,"
+            f" {time} IS NOT NULL)"
+        )
+        name = self.cdc.sequence[0]
+        words = f"distinct-no-time: {name} of {self.cdc.source} is no date or timestamp, but "
+        tie = "WHEN _tie IS NOT NULL THEN raise_error(_tie) " * self.cdc.fails_on_tie
+        last = (
+            f"SELECT {self._selected('_state._row')}\n"
+            "FROM _spaced\n"
+            # A text would be read as a time, and compared as a text
+            f"WHERE CASE WHEN typeof({time}) NOT RLIKE '^(date|timestamp)'\n"
+            f"    THEN raise_error(concat({_literal(words)}, typeof({time})))\n"
+            f"  WHEN NOT ({is_first}) THEN false\n"
+            f"  {tie}ELSE true END"
+        )
+        return _with([*self._steps_to_moments, ("_numbered", numbered), ("_spaced", spaced)], last)
 
     def filled(self) -> str:
         """The newest row, with the newest value that is not NULL in partial columns. Only events

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from controlplane.core.blueprint.section_keys import Key, Nested, Section
+from controlplane.core.blueprint.source_refresh import RefreshChoice, SourceRefresh
 from controlplane.core.blueprint.transforms import DATASET
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     ColumnsText,
     Fraction,
     Options,
-    RefreshInterval,
 )
 from dataplane.contract.jobs import OnBadRecord
 
@@ -33,11 +33,19 @@ SCHEMA: Key[str | None] = Key(
     "Columns as DDL: year INT, name STRING. Else inferred.",
     example="year INT, name STRING",
 )
-REFRESH: Key[float | None] = Key(
+REFRESH = Key(
     "refresh",
-    RefreshInterval(),
-    60.0,
-    "How often to list: a duration such as 30s, or manual.",
+    RefreshChoice(),
+    SourceRefresh(60.0),
+    "How often to list: a duration such as 30s, a cron expression, or manual.",
+    written="1m",
+    example="30s",
+)
+FOLDER_REFRESH = Key(
+    "refresh",
+    RefreshChoice(is_of_folders=True),
+    SourceRefresh(60.0),
+    "How often to list: a duration such as 30s, a cron expression, on_change, or manual.",
     written="1m",
     example="30s",
 )

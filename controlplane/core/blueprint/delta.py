@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from controlplane.core.blueprint import text_forms
 from controlplane.core.blueprint.common_keys import (
+    FOLDER_REFRESH,
     FROM,
     READ_CONNECTOR,
-    REFRESH,
     SCHEMA,
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
@@ -14,7 +14,8 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
-from controlplane.core.blueprint.value_kinds import Fraction, Reading, Text, Whole
+from controlplane.core.blueprint.source_refresh import report_unwatched
+from controlplane.core.blueprint.value_kinds import Flag, Fraction, Reading, Text, Whole
 
 PATH = Key(
     "path",
@@ -28,9 +29,16 @@ VERSION: Key[int | None] = Key(
     "version",
     Whole(0, 2**53),
     None,
-    "The one version to read. Else the newest, whenever it is listed.",
+    "The one version to read, or with changes the first. Else the newest at each listing.",
     example=12,
 )
+CHANGES = Key(
+    "changes",
+    Flag(),
+    False,
+    "Whether to read the table's change data feed: rows with _change_type and _commit_version.",
+)
+FEED = "_change_type STRING, _commit_version BIGINT, _commit_timestamp TIMESTAMP"
 # Who removes files from a table does so on purpose, and rewriting all of them is ordinary.
 MAX = Key(
     "max",
@@ -47,26 +55,39 @@ DELETES = Key(
 )
 
 
-def _read(fields: Fields, _: Reading) -> Read:
-    version = fields[VERSION]
+def _read(fields: Fields, reading: Reading) -> Read:
+    report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
+    version, is_feed = fields[VERSION], fields[CHANGES]
+    for loss in fields.present((DELETES,)) if is_feed else ():
+        message = f"{loss.text!r} cannot stand beside changes, which are only added"
+        reading.problems.add(loss.place, "conflicting-keys", message, "remove it")
+    schema = fields[SCHEMA]
+    settings = () if version is None else (("start" if is_feed else "version", version),)
     return Read(
         connector="delta",
         path=fields[PATH],
         format="delta",
         options=(),
-        schema=fields[SCHEMA],
-        refresh_s=fields[REFRESH],
+        schema=f"{schema}, {FEED}" if is_feed and schema else schema,
+        refresh_s=fields[FOLDER_REFRESH].every_s,
+        cron=fields[FOLDER_REFRESH].cron,
+        within_s=fields[FOLDER_REFRESH].within_s,
+        is_watched=fields[FOLDER_REFRESH].is_watched,
         partition=None,
         metadata=(),
         on_bad_record="fail",
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
-        settings=() if version is None else (("version", version),),
+        settings=(("changes", True), *settings) if is_feed else settings,
+        is_growing=is_feed,
     )
 
 
 READ = Nested(
-    section((READ_CONNECTOR, PATH, VERSION, SCHEMA, REFRESH, SCHEMA_CHANGE, DELETES)), _read
+    section(
+        (READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)
+    ),
+    _read,
 )
 
 

@@ -1,5 +1,5 @@
 """Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they
-are used, and `cdc` is a transform.
+are used, and `cdc` and `distinct` are transforms.
 
 It works on the nodes of the document, which keep their places. So all that follows, identities
 among it, sees a blueprint as if it had been written out.

@@ -41,9 +41,8 @@ def _part() -> JsonSchema:
     transform = dict(properties["transform"])
     del transform["oneOf"]
     properties["transform"] = transform
-    cdc = dict(properties["cdc"])
-    del cdc["required"]
-    properties["cdc"] = cdc
+    for body in ("cdc", "distinct"):
+        properties[body] = {k: v for k, v in properties[body].items() if k != "required"}
     properties["template"] = {**NAME.schema(), "description": "The template that it is made from."}
     properties["params"] = {**PARAMS, "description": "Values of the template's parameters."}
     return {"type": "object", "properties": properties, "additionalProperties": False}

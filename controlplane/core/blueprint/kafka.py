@@ -15,7 +15,7 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
-from controlplane.core.blueprint.stream_refresh import SourceRefresh, StreamRefresh
+from controlplane.core.blueprint.source_refresh import SourceRefresh, StreamRefresh
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.value_kinds import (
     Choice,
@@ -33,6 +33,10 @@ RAW = (
 ABOUT = (  # a message, beside its value
     "_key STRING, _headers ARRAY<STRUCT<key: STRING, value: BINARY>>, _partition INT, _offset BIGINT, "
     "_timestamp TIMESTAMP"
+)
+EVENT = (  # of Debezium, beside its row
+    "_op STRING, _lsn BIGINT, _source_file STRING, _source_pos BIGINT, _source_row INT, "
+    "_source_time TIMESTAMP"
 )
 
 SERVERS = Key(
@@ -59,9 +63,9 @@ TOPIC = Key(
 )
 FORMAT = Key(
     "format",
-    Choice(("json", "avro", "raw")),
+    Choice(("json", "avro", "debezium", "raw")),
     "json",
-    "What values are: json, avro with a schema registry, or raw bytes.",
+    "What values are: json, avro or debezium (events; avro with a registry), or raw bytes.",
 )
 REGISTRY: Key[str | None] = Key(
     "registry",
@@ -114,7 +118,7 @@ REFRESH = Key(
     "refresh",
     StreamRefresh(),
     SourceRefresh(60.0),
-    "How often to look: continuous, {within: 500ms}, a duration such as 30s, or manual.",
+    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, or manual.",
     written="1m",
     example="30s",
 )
@@ -136,6 +140,7 @@ def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Setting
 OF_FORMAT: dict[str, tuple[Key[object], ...]] = {  # keys that mean something for a format only
     "json": (SCHEMA, ON_BAD_RECORD),
     "avro": (SCHEMA, ON_BAD_RECORD, SCHEMA_CHANGE, REGISTRY, SUBJECT),
+    "debezium": (SCHEMA, ON_BAD_RECORD, REGISTRY),
     "raw": (),
 }
 
@@ -143,7 +148,8 @@ OF_FORMAT: dict[str, tuple[Key[object], ...]] = {  # keys that mean something fo
 def _report(fields: Fields, reading: Reading) -> None:
     """Keys that the format needs, or that mean nothing for it."""
     kind, problems = fields[FORMAT], reading.problems
-    if kind == "json" and not fields.present((SCHEMA,)):
+    allowed = OF_FORMAT["avro" if _has_registry(fields) else kind]
+    if kind in ("json", "debezium") and not _has_registry(fields) and not fields.present((SCHEMA,)):
         message = "the key 'schema' is missing; messages have no columns of their own: declare those of their values"
         problems.add(fields.place, "missing-key", message, "schema: id INT, name STRING")
     if kind == "avro" and not fields.present((REGISTRY,)):
@@ -153,10 +159,16 @@ def _report(fields: Fields, reading: Reading) -> None:
             "the key 'registry' is missing",
             "registry: http://host:port",
         )
-    for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in OF_FORMAT[kind]):
+    for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in allowed):
         message = f"{extra.text!r} says nothing of {kind} values"
         hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
         problems.add(extra.place, "conflicting-keys", message, hint)
+
+
+def _has_registry(fields: Fields) -> bool:
+    """Whether values are Avro."""
+    is_of_debezium = fields[FORMAT] == "debezium" and bool(fields.present((REGISTRY,)))
+    return fields[FORMAT] == "avro" or is_of_debezium
 
 
 def _names(keys: tuple[Key[object], ...]) -> tuple[str, ...]:
@@ -167,7 +179,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
     _report(fields, reading)
     schema, kind = fields[SCHEMA], fields[FORMAT]
     values: dict[str, str] = {"format": kind}
-    if kind == "avro":
+    if _has_registry(fields):
         values |= {
             "registry": fields[REGISTRY] or "",
             "subject": fields[SUBJECT] or f"{fields[TOPIC]}-value",
@@ -188,10 +200,11 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=_columns(kind, schema),
         refresh_s=fields[REFRESH].every_s,
         within_s=fields[REFRESH].within_s,
+        cron=fields[REFRESH].cron,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],
-        schema_change=fields[SCHEMA_CHANGE] if kind == "avro" else "fail",
+        schema_change=fields[SCHEMA_CHANGE] if _has_registry(fields) else "fail",
         deletes_max=1.0,
         settings=tuple(
             sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))
@@ -204,7 +217,9 @@ def _columns(kind: str, declared: str | None) -> str | None:
     """All that a message gives; None where the registry says so."""
     if kind == "raw":
         return RAW
-    return f"{declared}, {ABOUT}" if declared is not None else RAW if kind == "json" else None
+    if declared is None:
+        return RAW if kind == "json" else None
+    return f"{declared}, {EVENT}, {ABOUT}" if kind == "debezium" else f"{declared}, {ABOUT}"
 
 
 READ_KEYS = (

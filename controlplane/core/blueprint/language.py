@@ -10,18 +10,20 @@ from controlplane.core.blueprint import feed, text_forms
 from controlplane.core.blueprint.cdc import CDC
 from controlplane.core.blueprint.common_keys import (
     DELETES,
+    FOLDER_REFRESH,
     FROM,
     ON_BAD_RECORD,
     OPTIONS,
     READ_CONNECTOR,
-    REFRESH,
     SCHEMA,
     SCHEMA_CHANGE,
     WRITE_CONNECTOR,
 )
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
+from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
 from controlplane.core.blueprint.expectations import EXPECT
+from controlplane.core.blueprint.format_options import report_options
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
@@ -29,6 +31,7 @@ from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.shared_parts import SHARED
+from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.storage import (
     GROUP,
     HIVE_PARTITIONING,
@@ -70,7 +73,7 @@ PATH = Key(
 )
 FORMAT = Key(
     "format",
-    Choice(("csv", "json", "parquet", "orc", "text", "binary"), ("avro",)),
+    Choice(("csv", "json", "parquet", "orc", "avro", "xlsx", "fixed", "xml", "text", "binary")),
     "csv",
     "Format of the files.",
     is_required=True,
@@ -95,7 +98,7 @@ READ_KEYS = (
     FORMAT,
     OPTIONS,
     SCHEMA,
-    REFRESH,
+    FOLDER_REFRESH,
     PARTITION,
     METADATA,
     ON_BAD_RECORD,
@@ -109,13 +112,18 @@ READ_KEYS = (
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
+    report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
+    report_options(fields, fields[FORMAT], reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
         format=fields[FORMAT],
         options=fields[OPTIONS],
         schema=fields[SCHEMA],
-        refresh_s=fields[REFRESH],
+        refresh_s=fields[FOLDER_REFRESH].every_s,
+        cron=fields[FOLDER_REFRESH].cron,
+        within_s=fields[FOLDER_REFRESH].within_s,
+        is_watched=fields[FOLDER_REFRESH].is_watched,
         partition=fields[PARTITION],
         metadata=fields[METADATA],
         on_bad_record=fields[ON_BAD_RECORD],
@@ -222,6 +230,7 @@ COMPONENT = Section(
         READ,
         TRANSFORM_KEY,
         CDC,
+        DISTINCT,
         WRITE,
         COMPONENT_DESCRIPTION,
         OWNER,
@@ -240,7 +249,7 @@ COMPONENT = Section(
         PROFILE,
         TESTS,
     ),
-    one_of=("read", "transform", "cdc", "write"),
+    one_of=("read", "transform", "cdc", "distinct", "write"),
 )
 
 

@@ -13,6 +13,7 @@ from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
 from dataplane.contract.jobs import Mode, OnBadRecord
+from dataplane.contract.reach import Reach
 
 # A connector's own keys, sorted by name
 Settings: TypeAlias = tuple[tuple[str, ParamValue | tuple[str, ...]], ...]
@@ -55,12 +56,13 @@ class Retention:
 @dataclass(frozen=True, slots=True)
 class InputHint:
     """What a transform declares about one input. `dataset` and `mode` are None where they are not
-    declared."""
+    declared. `reach`: of `by`, how far it is read beyond the granule of the output."""
 
     name: str
     dataset: str | None
     mode: Mode | None
     place: Position
+    reach: Reach | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,14 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A read connector. `refresh_s` is None where listings are only made on request.
+    """A read connector. `refresh_s` is None where listings are only made on request, or at the
+    times of `cron`, an expression with five fields in the time zone of the dataflow.
 
     For connectors other than `files`, `path` is the place in words, `format` the connector's name,
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
     from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
-    the dataset; `refresh_s` is the same then.
+    the dataset; `refresh_s` is the same then. `is_watched`: a worker waits for changes of the
+    folder; `refresh_s` is the time from one listing without news to the next.
     """
 
     connector: str
@@ -109,6 +113,8 @@ class Read:
     settings: Settings = ()
     is_growing: bool = False
     within_s: float | None = None
+    cron: str | None = None
+    is_watched: bool = False
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
 
 

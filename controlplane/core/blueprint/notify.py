@@ -10,6 +10,7 @@ import re
 from typing import cast
 
 from controlplane.core.blueprint import yaml_reader
+from controlplane.core.blueprint.freshness import Duration
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_forms import no_link_local
@@ -18,7 +19,6 @@ from controlplane.core.blueprint.value_kinds import (
     Fault,
     ListOf,
     Reading,
-    RefreshInterval,
     Text,
     secret_fault,
 )
@@ -71,9 +71,9 @@ ON = Key(
     "What is told; everything by default.",
     example=["failed", "recovered"],
 )
-AFTER: Key[float | None] = Key(
+AFTER = Key(
     "after",
-    RefreshInterval(),
+    Duration(),
     AFTER_S,
     "How long something is late or blocked first.",
     example="30m",
@@ -142,13 +142,8 @@ def _channel(fields: Fields, reading: Reading) -> Channel:
     for name in REQUIRED[to]:
         if name not in fields.nodes:
             reading.problems.add(fields.place, "missing-key", f"the key {name!r} is missing")
-    after = fields[AFTER]
-    if after is None:
-        raise reading.refuse(
-            fields.nodes["after"][1], "invalid-duration", "expected a duration such as 10m"
-        )
     settings = tuple(sorted((key.name, cast("str | tuple[str, ...]", fields[key])) for key in own))
-    return Channel(to, fields[ON], after, settings)
+    return Channel(to, fields[ON], fields[AFTER], settings)
 
 
 def _kind(kinds: tuple[ChannelKind, ...], keys: tuple[Key[object], ...] = ()) -> Nested[Channel]:

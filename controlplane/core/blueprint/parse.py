@@ -125,7 +125,7 @@ def file_references(text: str | bytes) -> tuple[str, ...]:
 
 def written_out(text: str | bytes, *, file: str) -> str:
     """A blueprint with its defaults, templates, connections and schemas put where they are used, and
-    with `cdc` as transforms, as YAML.
+    with `cdc` and `distinct` as transforms, as YAML.
 
     Raises InvalidBlueprint for problems of these.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controlplane.core.blueprint import folds, text_forms
+from controlplane.core.blueprint.freshness import Duration
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.model import (
     QUARANTINE,
@@ -35,6 +36,7 @@ from controlplane.core.blueprint.value_kinds import (
 )
 from controlplane.core.blueprint.yaml_nodes import Entries, Node, Scalar
 from dataplane.contract.jobs import Mode
+from dataplane.contract.reach import Reach
 
 NAME = Text((text_forms.name,), f"^{text_forms.NAME}$", "a name")
 DATASET = Text(
@@ -75,16 +77,43 @@ MODE: Key[Mode | None] = Key("mode", Choice(MODES), None, "What a task reads of 
 INPUT_FROM: Key[str | None] = Key(
     "from", INPUT_DATASET, None, "The dataset, where it has another name.", example="delays"
 )
-INPUT = Section((INPUT_FROM, MODE), later=("by",))
+BEFORE: Key[float | None] = Key(
+    "before", Duration(), None, "How long before the start of its granule.", example="1h"
+)
+AFTER: Key[float | None] = Key(
+    "after", Duration(), None, "How long after the end of its granule.", example="10m"
+)
+
+
+def _reach(fields: Fields, reading: Reading) -> Reach:
+    if not fields.present((BEFORE, AFTER)):
+        raise reading.refuse(
+            fields.place, "missing-key", "a reach needs the key 'before' or 'after'", "before: 1h"
+        )
+    return Reach(int(fields[BEFORE] or 0), int(fields[AFTER] or 0))
+
+
+REACH: Key[Reach | None] = Key(
+    "reach",
+    Nested(Section((BEFORE, AFTER)), _reach),
+    None,
+    "How far rows of neighbouring granules of time are read, of an input by key.",
+    example={"before": "1h"},
+)
+INPUT = Section((INPUT_FROM, MODE, REACH), later=("by",))
 
 
 def _input(key: Scalar, value: Node, reading: Reading) -> InputHint:
     if isinstance(value, Entries):
         fields = INPUT.read(value, reading)
-        dataset, mode = fields[INPUT_FROM], fields[MODE]
+        dataset, mode, reach = fields[INPUT_FROM], fields[MODE], fields[REACH]
+        for written in fields.present((REACH,)) if mode != "by" else ():
+            message = "only an input in mode `by` has a reach"
+            reading.problems.add(written.place, "conflicting-keys", message, "write mode: by")
     else:
-        dataset, mode = None, MODE.kind.read(value, reading)
-    return InputHint(INPUT_DATASET.read(as_text(key), reading), dataset, mode, key.place)
+        dataset, mode, reach = None, MODE.kind.read(value, reading), None
+    name = INPUT_DATASET.read(as_text(key), reading)
+    return InputHint(name, dataset, mode, key.place, reach)
 
 
 class Module(NamedTuple):

@@ -299,29 +299,6 @@ class Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshInterval:
-    """How often to list: seconds, or None for `manual`."""
-
-    def read(self, node: Node, reading: Reading) -> float | None:
-        expected = "a duration such as 30s, 5m, 1h or 1d, or manual"
-        text = node.text if isinstance(node, Scalar) else text_of(node, reading, expected)
-        if text == "manual":
-            return None
-        if text == "continuous" or text.startswith("cron:"):
-            message = f"refresh {shown(text)} comes with a later release"
-            raise reading.refuse(node, "not-supported", message, f"use {expected}")
-        duration_s = seconds(text)
-        if duration_s is None:
-            raise reading.refuse(
-                node, "invalid-duration", f"expected {expected}, found {described(node)}"
-            )
-        return duration_s
-
-    def schema(self) -> JsonSchema:
-        return {"type": "string", "pattern": f"^({DURATION}|manual)$"}
-
-
-@dataclass(frozen=True, slots=True)
 class ListOf(Generic[T]):
     """A list without repetitions."""
 

@@ -241,6 +241,7 @@ class _Step:
         location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
         checks = self._checks() if location is not None else ()
+        self._refuse_zone(None)
         return (
             None
             if location is None
@@ -283,7 +284,9 @@ class _Step:
         return node_identity.transform(self.named, body, bundle, chosen, checks, self.nodes)
 
     def _inputs(self) -> ComponentInputs:
-        return ComponentInputs(self.datasets, self.nodes, bool(self.named.spark["case_sensitive"]))
+        named = self.named
+        is_exact = bool(named.spark["case_sensitive"])
+        return ComponentInputs(self.datasets, self.nodes, is_exact, named.timezone)
 
     def _is_sound(
         self, body: SqlTransform | PythonTransform, chosen: Modes, checks: tuple[CompiledCheck, ...]

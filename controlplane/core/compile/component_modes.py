@@ -10,14 +10,20 @@ from controlplane.core import sql
 from controlplane.core.blueprint import Component, PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import did_you_mean
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold
+from controlplane.core.compile import key_types, mode_advice, name_lookup, ordered_fold, reach_rules
 from controlplane.core.compile.key_types import KeyTypes
 from controlplane.core.compile.nodes import Node, Slot
 from controlplane.core.compile.ordered_fold import Fold
 from controlplane.core.errors import Problem
 from controlplane.core.python import code
 from dataplane.contract.jobs import Mode
+from dataplane.contract.key_values import utc_granule_s
 from dataplane.contract.schemas import Schema
+
+_BOUND_OF_SESSIONS = (
+    "group by a column as well, and partition by it: partition_by: [{user: bucket 16}]; or say "
+    "that they are read whole: inputs: {NAME: all}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,7 @@ class ComponentInputs:
     datasets: Mapping[str, str]
     nodes: Mapping[str, Node]
     case_sensitive: bool
+    timezone: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +53,18 @@ def of_sql(
     component: Component, body: SqlTransform, query: sql.AnalysedQuery, inputs: ComponentInputs
 ) -> Modes:
     slots, by_key = _sql_slots(component, body, query, inputs)
+    rules = reach_rules.ReachRules(body, slots, inputs.timezone, query, inputs.case_sensitive)
+    slots = rules.slots_with_reach()
     read = {slot.name for slot in slots}
     unread = [_unread(hint.place, hint.name, read) for hint in body.inputs if hint.name not in read]
     folded, wrong = _folded(component, body, slots, {".".join(r.parts) for r in query.references})
     problems = (
         *unread,
         *_unset(component, body, query),
+        *_unbounded(body, query, (*slots, *by_key)),
         *wrong,
         *_conflicts(component, body, slots),
+        *rules.problems(),
     )
     return Modes(slots, folded, problems, by_key)
 
@@ -65,9 +76,16 @@ def of_python(
     slots = tuple(
         _python_slot(component, body, hint.name, hint.mode or "all", inputs) for hint in body.inputs
     )
-    unnamed = _unnamed(component, body, bundle)
+    rules = reach_rules.ReachRules(body, slots, inputs.timezone)
+    slots = rules.slots_with_reach()
     folded, wrong = _folded(component, body, slots, None)
-    return Modes(slots, folded, (*unnamed, *wrong, *_conflicts(component, body, slots)))
+    problems = (
+        *_unnamed(component, body, bundle),
+        *wrong,
+        *_conflicts(component, body, slots),
+        *rules.problems(),
+    )
+    return Modes(slots, folded, problems)
 
 
 # --- slots --------------------------------------------------------------------------------------
@@ -80,7 +98,11 @@ def _sql_slots(
     the same."""
     declared = {hint.name: hint.mode for hint in body.inputs if hint.mode}
     parts = [
-        sql.OutputKeyPart(key.column, key.granule or f"bucket {key.buckets}" * bool(key.buckets))
+        sql.OutputKeyPart(
+            key.column,
+            key.granule or f"bucket {key.buckets}" * bool(key.buckets),
+            utc_granule_s(key.granule, inputs.timezone),
+        )
         for key in body.partition_by
     ]
     verdicts = dict(query.verdicts(parts, case_sensitive=inputs.case_sensitive))
@@ -93,7 +115,7 @@ def _sql_slots(
     ):
         cure = mode_advice.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
         if mode == "all" and verdicts[name].mode == "by" and not declared:
-            reason = "`all`: a part of the key is an expression of columns, in one of its inputs"
+            reason = _reason_of_expression(verdicts[name], body, inputs.timezone)
         slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
     keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
@@ -106,7 +128,21 @@ def _sql_slots(
         if merge is not None and len(keyed) == 1:
             reason = f"{reason}; {merge.words}"
         by_key.append(_by(slot, reason, keyed))
-    return _by_types(body, slots, by_key, inputs)
+    windows = any(key.window for name in keyed for key in verdicts[name].keys)
+    return _by_types(body, slots, by_key, inputs, windows=windows)
+
+
+def _reason_of_expression(verdict: sql.Verdict, body: SqlTransform, timezone: str) -> str:
+    """Why an input is read whole that could be read by expressions of its columns."""
+    for key, part in zip(verdict.keys, body.partition_by, strict=True):
+        if not key.window or key.column:
+            continue
+        if not part.granule:
+            return f"`all`: {part.column} is the start of a window, and has no granule of time"
+        if not key.part.granule_s:
+            return f"`all`: windows begin by UTC, and each {part.granule} by {timezone}"
+        return f"`all`: a window of {key.window} may begin in another {part.granule} than its rows"
+    return "`all`: a part of the key is an expression of columns, in one of its inputs"
 
 
 def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
@@ -117,12 +153,17 @@ def _by(slot: Slot, reason: str, keyed: Mapping[str, tuple[str, ...]]) -> Slot:
 
 
 def _by_types(
-    body: SqlTransform, slots: Sequence[Slot], by_key: Sequence[Slot], inputs: ComponentInputs
+    body: SqlTransform,
+    slots: Sequence[Slot],
+    by_key: Sequence[Slot],
+    inputs: ComponentInputs,
+    *,
+    windows: bool,
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by the key whatever its types are. With several inputs, a key might have
-    another text in each."""
+    """One input is read by its own columns whatever their types are. With several inputs, a key
+    might have another text in each; and a window is over times, or over texts of them."""
     sides = [slot for slot in by_key if slot.mode == "by"]
-    if len(sides) == 1:
+    if len(sides) == 1 and not windows:
         return tuple(by_key), ()
     schemas = {
         side.name: schema
@@ -134,6 +175,11 @@ def _by_types(
         part, words = types.difference
         return _explained(slots, sides, f"`all`: {words}", key_types.cure_of_types(part)), ()
     if types.are_known:
+        unfit = key_types.unfit(
+            body.partition_by, sides, schemas, case_sensitive=inputs.case_sensitive
+        )
+        if unfit is not None:
+            return _explained(slots, sides, f"`all`: {unfit}", ""), ()
         return tuple(by_key), ()
     return tuple(_awaiting(slot, sides, types) for slot in slots), tuple(by_key)
 
@@ -227,6 +273,23 @@ def _folded(
 def _unread(place: Position, name: str, read: Iterable[str]) -> Problem:
     hint = did_you_mean(name, read) or "remove it"
     return place.problem("unused-input", f"the SQL does not read {name!r}", hint)
+
+
+def _unbounded(
+    body: SqlTransform, query: sql.AnalysedQuery, slots: Iterable[Slot]
+) -> Iterator[Problem]:
+    """Sessions over inputs that are read whole: any new row might join any two of them."""
+    place = query.session_place()
+    is_declared = any(hint.mode for hint in body.inputs)
+    if place is None or is_declared or not body.is_written:
+        return
+    by_key = {slot.name for slot in slots if slot.mode == "by"}
+    if all(names & by_key for names in query.session_inputs()):
+        return
+    message = (
+        "session_window over inputs that are read whole: each late row would redo all sessions"
+    )
+    yield body.text.at(*place).problem("unbounded-session", message, _BOUND_OF_SESSIONS)
 
 
 def _unset(component: Component, body: SqlTransform, query: sql.AnalysedQuery) -> Iterator[Problem]:

@@ -17,7 +17,7 @@ from dataplane.contract.keys import KeyPart
 from dataplane.contract.schemas import Schema
 
 # Formats whose files have types of their own, which parsing asks since "parse/2"
-FOOTERS = ("parquet", "orc")
+FOOTERS = ("parquet", "orc", "avro")
 SPARK_LINE = "4"  # results are shared within one major line of Spark
 
 

@@ -75,9 +75,9 @@ def decided(node: Transform, schemas: Mapping[str, Schema]) -> Transform:
     types = KeyTypes.of(node.key, sides, schemas, case_sensitive=node.is_case_sensitive)
     if types.difference is not None:
         return _with_whole_slots(node, *types.difference)
-    unfit = _unfit(node, sides, schemas)
-    if unfit is not None:
-        return replace(node, slots=tuple(_read_whole(slot, unfit, "") for slot in node.slots))
+    words = unfit(node.key, sides, schemas, case_sensitive=node.is_case_sensitive)
+    if words is not None:
+        return replace(node, slots=tuple(_read_whole(slot, words, "") for slot in node.slots))
     return replace(node, slots=node.by_key.slots, logic=node.by_key.logic, own=node.by_key.own)
 
 
@@ -121,13 +121,17 @@ def _type(schema: Schema | None, column: str, *, case_sensitive: bool) -> str | 
     )
 
 
-def _unfit(node: Transform, sides: Sequence[Slot], schemas: Mapping[str, Schema]) -> str | None:
+def unfit(
+    key: Sequence[KeyColumn],
+    sides: Sequence[Slot],
+    schemas: Mapping[str, Schema],
+    *,
+    case_sensitive: bool,
+) -> str | None:
     """Why no keys are made of a column of an input, in words."""
     for side in sides:
-        for part, column in zip(node.key, side.columns, strict=True):
-            fault = column_fault(
-                schemas[side.name], part, column, case_sensitive=node.is_case_sensitive
-            )
+        for part, column in zip(key, side.columns, strict=True):
+            fault = column_fault(schemas[side.name], part, column, case_sensitive=case_sensitive)
             if fault is not None:
                 return f"{side.name}: {fault}"
     return None

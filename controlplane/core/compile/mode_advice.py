@@ -24,6 +24,13 @@ def of_sql(
     if not body.partition_by:
         return "to be read by a key, name in `partition_by:` the columns that its rows are grouped or joined by"
     key = ", ".join(part.column for part in body.partition_by)
+    if sql.SLIDING in verdict.reason:
+        return (
+            "to be read in part, aggregate by the slide alone in a transform before, for example "
+            "`window(at, '1 minute')`, and the windows of its rows here"
+        )
+    if any(part.window and not part.column for part in verdict.keys):
+        return f"to be read by {key}, take a granule that the windows divide, and the time zone UTC"
     if verdict.mode == "by":
         return f"to be read by {key}, select {key} as a column of each input, not as an expression"
     return f"to be read by {key}, let each GROUP BY, join and window hold {key}; or declare `{name}: by`"

@@ -221,7 +221,10 @@ def _keyed(
     if not body.partition_by:
         return None
     parts = [[part.column, part.granule, part.buckets] for part in body.partition_by]
-    return {
+    keyed: dict[str, object] = {
         "parts": parts,
         "columns": {slot.name: list(slot.columns) for slot in slots if slot.columns},
     }
+    if reaches := {slot.name: list(slot.reach) for slot in slots if slot.reach is not None}:
+        keyed["reach"] = reaches
+    return keyed

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal, TypeAlias
 
-from controlplane.core import sql
+from controlplane.core import cron_times, sql
 from controlplane.core.blueprint import (
     QUARANTINE,
     Blueprint,
@@ -33,6 +33,7 @@ from controlplane.core.python import code
 from controlplane.core.schema.ddl_schemas import append_columns, metadata_fields, struct
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import JobSparkSettings, Mode
+from dataplane.contract.reach import Reach, neighbours
 from dataplane.contract.schemas import Schema, select_columns
 
 
@@ -44,7 +45,7 @@ class Slot:
     `is_proven`: over many keys at once the query gives the same as over each, so that they may be
     computed together. `cure`: what to write so that it is not read whole, where there is something.
     `awaits_types`: it is read by the key if its types, once they are known, are those of the
-    others; nothing is computed before.
+    others; nothing is computed before. `reach`: how far rows of neighbouring granules are read, too.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Slot:
     is_proven: bool = False
     cure: str = ""
     awaits_types: bool = False
+    reach: Reach | None = None
 
     @property
     def shown_mode(self) -> str:
@@ -115,11 +117,18 @@ class Source:
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None
 
+    def due_after(self, at: float) -> float | None:
+        """When the location is to be listed after a listing of this time; None where only an
+        interval or a request says so. Both in seconds since 1970."""
+        if self.read.cron is None:
+            return None
+        return cron_times.next_after(self.read.cron, at, self.timezone)
+
     @property
     def positional(self) -> bool:
-        """CSV without a header: columns have places, not names."""
+        """CSV or sheets without a header: columns have places, not names."""
         return (
-            self.read.format == "csv"
+            self.read.format in ("csv", "xlsx")
             and dict(self.read.options).get("header", "false").lower() != "true"
         )
 
@@ -199,6 +208,20 @@ class Transform:
         """What the output's partition keys are made of; empty where they are those of inputs, or
         there is one."""
         return self.body.partition_by
+
+    def keys_read(self, slot: Slot, key: str) -> list[str]:
+        """The keys of a `by` input's rows that the output partition `key` reads."""
+        return [key] if slot.reach is None else neighbours(key, self._granules, slot.reach)
+
+    def keys_reached(self, slot: Slot, key: str) -> list[str]:
+        """The output partitions that read the rows of a `by` input with this key."""
+        if slot.reach is None:
+            return [key]
+        return neighbours(key, self._granules, slot.reach.reversed)
+
+    @property
+    def _granules(self) -> list[str]:
+        return [part.granule for part in self.key]
 
     @property
     def is_case_sensitive(self) -> bool:

@@ -169,7 +169,7 @@ class Explaining:
         self, node: Transform, state: State | None, partitions: Partitions
     ) -> Iterator[CauseNode]:
         for slot in node.slots:
-            read = read_of(self.world.nodes, state, slot, partitions) if state else None
+            read = read_of(self.world.nodes, node, state, slot, partitions) if state else None
             if self.work_on(slot.dataset, read):
                 yield self.pending(slot.dataset, read)
                 continue
@@ -245,7 +245,7 @@ class Explaining:
         for slot in node.slots:
             after = step.newer.inputs.get(slot.name)
             if after is not None:
-                read = read_of(self.world.nodes, step.newer, slot, partitions)
+                read = read_of(self.world.nodes, node, step.newer, slot, partitions)
                 yield from self._input(
                     slot, older.get(slot.name), after, at=step.newer.at, partitions=read
                 )

@@ -191,7 +191,9 @@ def changed_keys(nodes: NodeStore, step: StateStep, partitions: Partitions) -> K
     return listed(differing.keys)
 
 
-def read_of(nodes: NodeStore, state: State, slot: Slot, partitions: Partitions) -> Partitions:
+def read_of(
+    nodes: NodeStore, node: Transform, state: State, slot: Slot, partitions: Partitions
+) -> Partitions:
     """The partitions of an input that these partitions of an output read; None for all of it."""
     if partitions is None or slot.mode == "all":
         return None
@@ -200,8 +202,9 @@ def read_of(nodes: NodeStore, state: State, slot: Slot, partitions: Partitions) 
     pairs = state.inputs.get(slot.name + PAIRS)
     if pairs is None:
         return None
+    keys = {key for partition in partitions for key in node.keys_read(slot, partition)}
     try:
-        return sorted({name for key in partitions for name in _paired(nodes, pairs.root, key)})
+        return sorted({name for key in keys for name in _paired(nodes, pairs.root, key)})
     except CorruptNode:
         return None  # it was collected
 

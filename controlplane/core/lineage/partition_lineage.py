@@ -103,7 +103,7 @@ def _by_slot(
     desired: Desired, nodes: tree.NodeStore, state: State, keys: Keys
 ) -> Iterator[tuple[str, str, _Demand]]:
     node = desired.nodes.get(state.dataset)
-    if node is None:
+    if node is None or not node.is_transform:
         return
     read = keys if node.fold is None else _before(nodes, state.root, keys)
     for slot in node.slots:
@@ -115,10 +115,13 @@ def _by_slot(
             there = tree.lookup(nodes, consumed.root, sorted(read))
             yield slot.name, slot.dataset, _Demand("each", consumed.root, frozenset(there))
         elif slot.mode == "by" and pairs is not None and read is not None:
-            output_keys = {
-                key for partition in sorted(read) for key in _paired(nodes, pairs.root, partition)
+            keys_read = {key for partition in read for key in node.keys_read(slot, partition)}
+            partitions = {
+                partition
+                for key in sorted(keys_read)
+                for partition in _paired(nodes, pairs.root, key)
             }
-            yield slot.name, slot.dataset, _Demand("by", consumed.root, _bounded(output_keys))
+            yield slot.name, slot.dataset, _Demand("by", consumed.root, _bounded(partitions))
         else:
             yield slot.name, slot.dataset, _Demand(slot.mode, consumed.root, None)
 
@@ -207,7 +210,10 @@ def _holding(
         keys, pairs = held[slot.dataset], state.inputs.get(slot.name + PAIRS)
         if keys is None or slot.mode == "all" or (slot.mode == "by" and pairs is None):
             return slot.mode, None
-        made = keys if pairs is None else _keys_in(nodes, pairs.root, keys)
+        made = keys
+        if pairs is not None:
+            held_keys = _keys_in(nodes, pairs.root, keys)
+            made = frozenset(k for key in held_keys for k in node.keys_reached(slot, key))
         made_keys |= set(tree.lookup(nodes, state.root, sorted(made)))
     if node.fold is not None and made_keys:  # and all that come after
         made_keys |= {

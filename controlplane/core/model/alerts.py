@@ -15,7 +15,7 @@ Occasion: TypeAlias = Literal["failed", "late", "blocked", "accept-deletes", "re
 OCCASIONS: tuple[Occasion, ...] = ("failed", "late", "blocked", "accept-deletes", "recovered")
 OCCASION_OF: Mapping[Condition, Occasion] = {  # under which it is reported
     "failed": "failed",
-    "late": "late",  # its listing is behind
+    "late": "late",  # its listing is behind, or a stream's rows wait
     "old": "late",  # its newest data is older than `freshness` allows
     "blocked": "blocked",
     "accept-deletes": "accept-deletes",

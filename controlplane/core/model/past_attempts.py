@@ -15,7 +15,7 @@ back to the queue."""
 
 COST_ATTEMPTS = 200  # the newest ones of a dataset, which its cost is estimated from
 SLOW_TIMES, SLOW_MORE_S, SLOW_KNOWN = 2.0, 10.0, 3  # bounds of a slow attempt: see `is_slow`
-# Kinds whose cost a plan asks for
+# Kinds whose cost a plan asks for; a slice of a topic costs a worker too little to count
 COMPUTING: tuple[Kind, ...] = ("parse", "transform", "index", "write")
 
 

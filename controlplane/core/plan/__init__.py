@@ -17,6 +17,7 @@ from controlplane.core.plan.lookups import Deciding, decide_all, prefetch
 from controlplane.core.plan.plan_values import (
     EXACT,
     FEWEST,
+    MIN_ROWS,
     RECENT,
     WIDEST,
     Action,
@@ -45,6 +46,7 @@ from controlplane.core.plan.work_keys import Keys
 __all__ = [
     "EXACT",
     "FEWEST",
+    "MIN_ROWS",
     "RECENT",
     "WIDEST",
     "Action",
@@ -79,6 +81,7 @@ def plan(
     window: int = 0,
     exact: int = EXACT,
     fewest: int = FEWEST,
+    min_rows: int = MIN_ROWS,
     widest: int = WIDEST,
     standing: Mapping[str, Decision] | None = None,
 ) -> Plan:
@@ -87,11 +90,19 @@ def plan(
 
     With more than `exact` partitions to check, a dataset requests `window` tasks at a time; 0 only
     counts them. An aggregate over an input with `fewest` partitions is computed in parts, up to
-    `widest` of which are merged at once. `standing`: decisions about nodes outside the scope that
-    still hold.
+    `widest` of which are merged at once; by key, if the partitions with changed keys have
+    `min_rows` rows. `standing`: decisions about nodes outside the scope that still hold.
     """
     planning = Planning(
-        desired, world, branch, now=now, window=window, exact=exact, fewest=fewest, widest=widest
+        desired,
+        world,
+        branch,
+        now=now,
+        window=window,
+        exact=exact,
+        fewest=fewest,
+        min_rows=min_rows,
+        widest=widest,
     )
     planning.decisions.update(standing or {})
     planning.holds = world.holds()

@@ -36,6 +36,8 @@ KEPT_KEYS = 100_000  # of equal sets of keys, at a time
 EXACT = 1_000  # partitions up to which each is checked before a decision
 # Of an input that is read in parts: below, the plain query costs less than reading what parts gave
 FEWEST = 16
+# Of partitions that hold changed keys: below, one task that reads them costs less than their parts
+MIN_ROWS = 100_000
 RECENT = 8  # states of an input in which a consistent combination is looked for
 ROW_COST = 100  # bytes that a row counts for when claims are sized
 
@@ -156,6 +158,11 @@ class Decision:
     gives_up: bool = False  # the run under way, for good: the requested work takes its place
     is_off: bool = False  # an export of a branch that writes nowhere: no part of the branch's state
 
+    @property
+    def tasks_left(self) -> int:
+        """Tasks that are still to be done, at most."""
+        return sum(i.tasks for i in self.items)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -244,6 +251,7 @@ class Planning:
     window: int = 0
     exact: int = EXACT
     fewest: int = FEWEST  # partitions from which on an aggregate is computed in parts
+    min_rows: int = MIN_ROWS  # that parts by key are made of
     widest: int = WIDEST  # parts that are merged at once, where they may be merged by steps
     states: dict[str, State | None] = field(default_factory=dict)
     decisions: dict[str, Decision] = field(default_factory=dict)

@@ -40,11 +40,11 @@ def _is_within(old: Type, new: Type) -> bool:
 
 
 def with_values(inferred: Schema, format: str) -> tuple[Schema, frozenset[str]]:
-    """Without the columns that no file has a value of; such columns of CSV, which may be identified
-    by their places, are STRING, and named."""
+    """Without the columns that no file has a value of; such columns of CSV and
+    sheets, which may be identified by their places, are STRING, and named."""
     kinds = {name: without_nothing(kind) for name, kind in types(inferred).items()}
     empty = frozenset(name for name, kind in kinds.items() if kind == NOTHING)
-    if format != "csv":
+    if format not in ("csv", "xlsx"):
         return struct(
             (name, kind) for name, kind in kinds.items() if name not in empty
         ), frozenset()

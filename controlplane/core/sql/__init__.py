@@ -17,10 +17,13 @@ from controlplane.core.sql.references import TableRef
 from controlplane.core.sql.resolution import UNKNOWN, ColumnUse
 from controlplane.core.sql.split import PARTS, Split
 from controlplane.core.sql.sql_problem import SqlProblem
+from controlplane.core.sql.time_distance import TimeColumns, TimeDistance
+from controlplane.core.sql.time_windows import SLIDING
 from controlplane.core.sql.volatile import VolatileCall
 
 __all__ = [
     "PARTS",
+    "SLIDING",
     "UNKNOWN",
     "AnalysedQuery",
     "ColumnUse",
@@ -35,6 +38,8 @@ __all__ = [
     "Split",
     "SqlProblem",
     "TableRef",
+    "TimeColumns",
+    "TimeDistance",
     "Unproven",
     "Verdict",
     "VolatileCall",

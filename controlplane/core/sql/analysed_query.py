@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
-import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
 from controlplane.core.sql import (
@@ -20,6 +21,7 @@ from controlplane.core.sql import (
     named_columns,
     references,
     resolution,
+    time_windows,
 )
 from controlplane.core.sql.column_origins import KnownNames
 from controlplane.core.sql.edits import Edit
@@ -35,6 +37,7 @@ from controlplane.core.sql.scan import Lexeme, scan
 from controlplane.core.sql.split import Split, split
 from controlplane.core.sql.sql_problem import SqlProblem, line_column
 from controlplane.core.sql.syntax import check_brackets, syntax_problem
+from controlplane.core.sql.time_distance import UNKNOWN, TimeColumns, TimeDistance, time_distance
 from controlplane.core.sql.variant_paths import has_path, without_paths
 from controlplane.core.sql.volatile import VolatileCall, volatile
 from dataplane.contract.encoding import digest
@@ -107,6 +110,24 @@ class AnalysedQuery:
         for name, offset, is_all in mentioned_columns(tree) if tree is not None else ():
             yield name, *line_column(self.text, offset), is_all
 
+    def session_place(self) -> tuple[int, int] | None:
+        """Line and column of the first call of `session_window`; None if there is none."""
+        calls = (x.token for x in self._lexemes if x.is_call)
+        sessions = (token.start for token in calls if token.name.lower() == "session_window")
+        offset = next(sessions, None)
+        return None if offset is None else line_column(self.text, offset)
+
+    def session_inputs(self) -> list[frozenset[str]]:
+        """The names of the inputs below each query that calls `session_window`; of all inputs once
+        where only Spark can read the text."""
+        tree = _parse(self.text, self._lexemes)
+        if tree is None:
+            return [frozenset(ref.name for ref in self.references)]
+        return [
+            references.below(self.text, select, tree)
+            for select in time_windows.selects_of_sessions(tree)
+        ]
+
     def parameter_place(self, name: str) -> tuple[int, int]:
         """Line and column of the first `:name`."""
         offset = next((at for at, parameter in _parameters(self._lexemes) if parameter == name), 0)
@@ -157,6 +178,13 @@ class AnalysedQuery:
     def mode(self, name: str) -> Mode:
         """How the dataset of this name is proven to be readable by the text alone, and why."""
         return self._shape.mode(self.references, name)
+
+    def time_distance(self, name: str, columns: TimeColumns) -> TimeDistance:
+        """How far rows of this input lie from those of the anchors that they meet."""
+        tree = _parse(self.text, self._lexemes)
+        if tree is None:
+            return UNKNOWN
+        return time_distance(tree, self.references, name, columns)
 
     def split(self, name: str) -> Split:
         """The query taken apart by parts of this input. Raises Unproven with the obstacle."""
@@ -294,13 +322,26 @@ def _tree(plain: str) -> exp.Expr:
     """How many arguments a function takes is for Spark to say: complaints about that alone are
     passed over."""
     try:
-        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.RAISE)
+        return _parsed(plain, ErrorLevel.RAISE)
     except ParseError as e:
         if not all(
             _is_about_arguments(str(complaint.get("description"))) for complaint in e.errors
         ):
             raise
-        return sqlglot.parse_one(plain, read="spark", error_level=ErrorLevel.IGNORE)
+        return _parsed(plain, ErrorLevel.IGNORE)
+
+
+def _parsed(plain: str, level: ErrorLevel) -> exp.Expr:
+    """As `sqlglot.parse_one`, but that would take GROUP BY window(...) for a clause WINDOW."""
+    spark = Dialect.get_or_raise("spark")
+    tokens = spark.tokenize(plain)
+    for token, following in pairwise(tokens):
+        if token.token_type is TokenType.WINDOW and following.token_type is TokenType.L_PAREN:
+            token.token_type = TokenType.VAR
+    trees = spark.parser(error_level=level).parse(tokens, plain)
+    if len(trees) != 1 or trees[0] is None:
+        raise ParseError("not one statement")
+    return trees[0]
 
 
 def _is_about_arguments(description: str) -> bool:

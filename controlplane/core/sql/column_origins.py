@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
+from controlplane.core.sql import time_windows
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 
 MERGED: Final = "using"
@@ -169,7 +170,7 @@ def replaced(
 ) -> exp.Expr | None:
     """The expression with each of its columns changed; None if one of them cannot be, or it is no
     pure value."""
-    if not all(isinstance(node, _PURE) for node in expression.walk()):
+    if not all(isinstance(node, _PURE) or time_windows.is_pure(node) for node in expression.walk()):
         return None
     copy = expression.copy()
     if isinstance(copy, exp.Column):

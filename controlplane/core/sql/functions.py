@@ -64,7 +64,8 @@ ROW_WISE: Final = _names(
     """
 )
 
-# One row in, any number of rows out, from that row alone.
+# One row in, any number of rows out, from that row alone: of `window` one, or several if it slides,
+# and none where the time is NULL.
 GENERATORS: Final = frozenset(
     {
         "explode",
@@ -77,10 +78,11 @@ GENERATORS: Final = frozenset(
         "stack",
         "variant_explode",
         "variant_explode_outer",
+        "window",
     }
 )
 
-# Many rows in, one value out.
+# Many rows in, one value out: of `session_window` the rows that are near each other.
 AGGREGATES: Final = _names(
     """
     any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
@@ -92,7 +94,7 @@ AGGREGATES: Final = _names(
     regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some std
     stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum
     tuple_intersection_agg_double tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer
-    tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
+    session_window tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     """
 )
 
@@ -111,8 +113,8 @@ WINDOWS: Final = frozenset(
     }
 )
 
-# Grouping by time.
-TIME_WINDOWS: Final = frozenset({"session_window", "window", "window_time"})
+# Of a window that was grouped by.
+TIME_WINDOWS: Final = frozenset({"window_time"})
 
 # In FROM, reading nothing from outside (generators may stand there too).
 TABLE_FUNCTIONS: Final = frozenset({"collations", "range", "sql_keywords"})

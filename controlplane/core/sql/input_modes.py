@@ -12,7 +12,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from controlplane.core.sql import keyed_inputs
+from controlplane.core.sql import keyed_inputs, time_windows
 from controlplane.core.sql.column_origins import KnownNames
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.function_calls import Calls, Unproven, check_size
@@ -27,16 +27,21 @@ from controlplane.core.sql.volatile import VolatileCall
 
 @dataclass(frozen=True, slots=True)
 class OutputKeyPart:
-    """A part of the output's key: one of its columns, or a granule of it such as `month`."""
+    """A part of the output's key: one of its columns, or a granule of it such as `month`.
+    `granule_s`: of a granule that begins at multiples of so many seconds since 1970, or of days in
+    it; 0 if it does not.
+    """
 
     name: str
     granule: str = ""
+    granule_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class InputKey:
     """What a part of the key is in the rows of an input. `expression` is for people; `column` is
-    empty if it is more.
+    empty if it is more. `window`: the length of the window whose start is that part. Its rows'
+    time is the column, unless windows may begin in another granule than their rows.
 
     The caller, which knows the types, has to ensure that the values have the same text on every
     side.
@@ -45,6 +50,7 @@ class InputKey:
     part: OutputKeyPart
     expression: str
     column: str
+    window: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +191,20 @@ def _plain(mode: Mode) -> Verdict:
     return Verdict(mode.mode, mode.reason, unmerged=unmerged)
 
 
+def _input_key(part: OutputKeyPart, expression: exp.Expr) -> InputKey:
+    if isinstance(expression, exp.Column):
+        return InputKey(part, expression.name, expression.name)
+    tumbling = time_windows.start_of_tumbling(expression)
+    if tumbling is None or not isinstance(tumbling.time, exp.Column):
+        return InputKey(part, expression.sql("spark"), "")
+    if not tumbling.lies_within(part.granule_s):
+        return InputKey(part, expression.sql("spark"), "", tumbling.length)
+    # The window begins in the granule of its rows: their time gives the same key
+    return InputKey(part, tumbling.time.name, tumbling.time.name, tumbling.length)
+
+
 def _keyed(partition_by: tuple[OutputKeyPart, ...], expressions: tuple[exp.Expr, ...]) -> Verdict:
-    keys = tuple(
-        InputKey(part, expression.name, expression.name)
-        if isinstance(expression, exp.Column)
-        else InputKey(part, expression.sql("spark"), "")
-        for part, expression in zip(partition_by, expressions, strict=True)
-    )
+    keys = tuple(map(_input_key, partition_by, expressions))
     words = ", ".join(
         f"{k.part.granule} of {k.expression}" if k.part.granule else k.expression for k in keys
     )

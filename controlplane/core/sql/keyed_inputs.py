@@ -15,6 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from controlplane.core.sql import time_windows
 from controlplane.core.sql.column_origins import (
     MERGED,
     Inside,
@@ -194,13 +195,21 @@ class _ScopeProof:
         inner = tuple(
             frozenset(e for m in part if (e := self._output(m)) is not None) for part in key
         )
-        inner = _complete(inner, "the key is no value of the rows that are read", self.scope.offset)
+        inner = _complete(inner, self._obstacle(key), self.scope.offset)
         self._check_groups()
         inner = self._under_windows(inner)
         where = select.args.get("where")
         every = list(range(len(self.scope.sources)))
         pairs = self._pairs(where.this, list(visible_sources(self.scope))) if where else ()
         return self._join(every[-1], closed(inner, pairs)) | _unsplit(self.scope.inner)
+
+    def _obstacle(self, key: Key) -> str:
+        names = {member.name for part in key for member in part}
+        fold = self.inside.columns.fold
+        selected = self.scope.select.expressions
+        keys = (column for column in selected if fold(column.alias_or_name) in names)
+        windows = filter(None, map(time_windows.obstacle, keys))
+        return next(windows, "the key is no value of the rows that are read")
 
     def _output(self, member: exp.Expr) -> exp.Expr | None:
         return replaced(member, lambda c: self.inside.output(c.name))

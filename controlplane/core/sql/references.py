@@ -68,6 +68,20 @@ def from_tree(text: str, tree: exp.Expr) -> tuple[TableRef, ...]:
     return tuple(sorted(refs, key=lambda ref: ref.start))
 
 
+def below(text: str, query: exp.Expr, tree: exp.Expr) -> frozenset[str]:
+    """The names of the external tables that a query of this tree reads, also through common table
+    expressions."""
+    common = {_fold(definition.alias): definition for definition in tree.find_all(exp.CTE)}
+    names: set[str] = set()
+    waiting = [query]
+    while waiting:
+        part = waiting.pop()
+        names.update(ref.name for ref in from_tree(text, part))
+        read = {_fold(table.name) for table in part.find_all(exp.Table) if _is_common(table)}
+        waiting += [common.pop(name) for name in read & common.keys()]
+    return frozenset(names)
+
+
 def _reference(text: str, table: exp.Table) -> TableRef | None:
     if isinstance(table.this, exp.Func):
         _check_function(text, table.this)

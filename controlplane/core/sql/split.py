@@ -16,6 +16,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from controlplane.core.sql import time_windows
 from controlplane.core.sql.clauses import Clauses, clauses_of
 from controlplane.core.sql.decomposable import decompose
 from controlplane.core.sql.edits import Edit
@@ -188,7 +189,10 @@ class _Splitter:
                     self.scope.offset,
                 )
             column = node if isinstance(node, exp.Column) else None
-            yield self._slice(start, end), column, self._tokens(start, end)
+            text, tokens = self._slice(start, end), self._tokens(start, end)
+            if time_windows.is_window(node):  # known by its start, which is what queries select
+                text, tokens = f"{text}.start", (*tokens, ".", "start")
+            yield text, column, tokens
 
     @property
     def _is_by_all(self) -> bool:

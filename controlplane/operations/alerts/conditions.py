@@ -4,10 +4,12 @@ confirmed, listed late."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from controlplane.core.alerts import Key
+from controlplane.core.compile.nodes import Source
 from controlplane.core.plan import Decision
-from controlplane.operations.inspect import lateness
+from controlplane.operations.inspect import lateness, source_lag
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 SHORTEST_LATENESS_S = 10.0  # less may be a moment's
@@ -52,9 +54,40 @@ def _late(facts: StoreSnapshot, decisions: Iterable[Decision]) -> Mapping[Key, s
         name: revision.at for name, revision in facts.tx.blueprints.revisions(facts.branch).items()
     }
     listed = lateness.of_sources(facts.tx, facts.branch, sources, declared)
-    return {
+    late = _behind(facts, sources)
+    late |= {
         (name, "late"): f"its listing is {dataset_lateness['behind_s']:.0f} s behind"
         for name, dataset_lateness in listed.items()
         if dataset_lateness["behind_s"]
         > max(dataset_lateness["refresh_s"] or 0.0, SHORTEST_LATENESS_S)
     }
+    return late
+
+
+def _behind(facts: StoreSnapshot, sources: Iterable[Source]) -> dict[Key, str]:
+    """Streams whose oldest uncommitted row waits for longer than a period, or at the next time of
+    a cron expression. None that are listed on request only: they have no period. A dataset that is
+    paused or held is not to be computed."""
+    streams = [node for node in sources if not _is_halted(facts, node)]
+    lags = source_lag.of_sources(facts, streams)
+    late: dict[Key, str] = {}
+    for node in streams:
+        lag = lags.get(node.dataset)
+        waits_s = None if lag is None else lag["seconds"]
+        if lag is None or waits_s is None:
+            continue
+        if waits_s > max(_period_s(node, facts.tx.now() - waits_s), SHORTEST_LATENESS_S):
+            late[node.dataset, "late"] = lag["sentence"]
+    return late
+
+
+def _period_s(node: Source, since: float) -> float:
+    """Seconds until the listing after one of this time; infinity where only a request has one."""
+    scheduled = node.due_after(since)
+    if scheduled is not None:
+        return scheduled - since
+    return inf if node.read.refresh_s is None else node.read.refresh_s
+
+
+def _is_halted(facts: StoreSnapshot, node: Source) -> bool:
+    return facts.is_paused(node.dataset) or node.dataset in facts.holds()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import dropwhile
@@ -18,7 +18,14 @@ from controlplane.core.explain.steps import StateStep as Change
 from controlplane.core.explain.steps import last_step
 from controlplane.core.explain.stops import Stop, stops
 from controlplane.core.model.addresses import Point
-from controlplane.core.model.answers import DriverStatus, WhyAnswer, WhyHeldUp, WhyNode, WhyStop
+from controlplane.core.model.answers import (
+    DriverStatus,
+    SourceOrigin,
+    WhyAnswer,
+    WhyHeldUp,
+    WhyNode,
+    WhyStop,
+)
 from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
@@ -28,6 +35,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
+from controlplane.operations.inspect.source_changes import due_times
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -101,7 +109,9 @@ def why(
             ),
             "tree": None if top is None else _node(ctx, top, facts),
             "stopped": [_stop(stop) for stop in stopped if ctx.sees(stop.dataset)],
-            "sources": [origin for origin in origins if ctx.sees(origin["dataset"])],
+            "sources": _with_due(
+                facts, [origin for origin in origins if ctx.sees(origin["dataset"])]
+            ),
             "drivers": _is_failing(tx, decision.step),
             "error": json_views.error(error, node),
             "work": _work(tx, branch, target, state, partition),
@@ -109,6 +119,21 @@ def why(
         if (fresh := data_age.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             answer["freshness"] = fresh
         return answer
+
+
+def _with_due(facts: StoreSnapshot, origins: Sequence[SourceOrigin]) -> list[SourceOrigin]:
+    nodes = (facts.desired.nodes[origin["dataset"]] for origin in origins)
+    sources = [node for node in nodes if node.is_source]
+    listings = {
+        node.listing: listing
+        for node in sources
+        if (listing := facts.listing(node.listing)) is not None
+    }
+    due = due_times(facts.tx, facts.branch, sources, listings)
+    return [
+        {**origin, "due": due[origin["dataset"]]} if origin["dataset"] in due else origin
+        for origin in origins
+    ]
 
 
 def why_past(

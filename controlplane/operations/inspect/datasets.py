@@ -7,7 +7,7 @@ from typing import cast
 
 from controlplane.core import tree
 from controlplane.core.compile.compiled_checks import record_key
-from controlplane.core.model.addresses import Point
+from controlplane.core.model.addresses import Moment, Point
 from controlplane.core.model.answers import (
     ChecksAnswer,
     DatasetAnswer,
@@ -26,13 +26,14 @@ from controlplane.operations.desired import branches
 from controlplane.operations.explore.change_counts import MOST_READS, ChangeCounting
 from controlplane.operations.explore.counted import CountedNodes
 from controlplane.operations.explore.graph import description_of
-from controlplane.operations.inspect import data_age, generations, json_views, work
+from controlplane.operations.inspect import data_age, generations, json_views, source_lag, work
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
 from controlplane.operations.inspect.time_travel import no_dataset, state_of
 from controlplane.operations.projections.seen_tables import SeenTables
 from controlplane.ports.store import Tx
 
 STATES_A_TIME = 50
+MINUTE_S = 60.0
 FIRST_PARTITIONS = 1_000  # that are looked at for first rows: most have some
 
 
@@ -61,7 +62,7 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         add_feeds(answer, node, state, offers_of(facts))
         if (own := branches.own_datasets(tx, branch)) is not None:
             answer["own"] = name in own
-        return {
+        shown: DatasetAnswer = {
             **answer,
             "namespace": ctx.namespace,
             "schema": cast("SparkSchema", state.schema) if state else None,
@@ -70,6 +71,19 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
             "modes": json_views.modes(ctx, node),
             "volatile": json_views.volatile(node),
         }
+        lags = source_lag.of_sources(facts, [node]) if node.is_source else {}
+        if name in lags:
+            shown["lag"] = lags[name]
+            shown["rows_last_minute"] = _new_rows(tx, branch, state)
+        return shown
+
+
+def _new_rows(tx: Tx, branch: str, state: State | None) -> int:
+    """How many rows more a dataset has than a minute ago."""
+    if state is None:
+        return 0
+    earlier = tx.states.find(branch, state.dataset, Moment.of(tx.now() - MINUTE_S))
+    return state.rows - (0 if earlier is None else earlier.rows)
 
 
 def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> Iterator[State]:

@@ -209,7 +209,7 @@ def dataset(
         if publication and publication.version >= 0
         else None
     )
-    return {
+    status: DatasetStatus = {
         "name": decision.dataset,
         "state": decision.status,
         "generation": state.generation if state else 0,
@@ -222,6 +222,9 @@ def dataset(
         "reason": decision.reason or None,
         "error": error(decision.error, node),
     }
+    if decision.tasks_left:
+        status["tasks_left"] = decision.tasks_left
+    return status
 
 
 def _named(decision: Decision, level: Level) -> list[str]:

@@ -42,11 +42,15 @@ def of_sources(
             "refresh_s": node.read.refresh_s,
             "behind_s": 0.0 if due is None else round(max(0.0, now - due), 3),
         }
+        if node.read.cron is not None:
+            by_dataset[node.dataset]["cron"] = node.read.cron
     return by_dataset
 
 
 def _due(node: Source, listing: Listing | None, declared: Mapping[str, float]) -> float | None:
     if listing is None or listing.at is None:
         return declared.get(node.dataset.partition(".")[0])
+    if (scheduled := node.due_after(listing.at)) is not None:
+        return scheduled
     expected_s = long_polls.expected_s(node.read)
     return None if expected_s is None else listing.at + expected_s

@@ -47,6 +47,7 @@ from controlplane.operations.inspect import (
     pinned_columns,
     plan_basis,
     source_changes,
+    source_lag,
     standstill,
     work,
 )
@@ -261,8 +262,10 @@ def _things(
     """`own`: datasets that a branch has states of its own of; None of main."""
     decisions = list(decisions)
     tables = SeenTables.of_branch(facts.tx, facts.branch)
-    wider = pinned_columns.of_sources(facts.tx, facts.branch, _sources(facts, decisions))
+    sources = _sources(facts, decisions)
+    wider = pinned_columns.of_sources(facts.tx, facts.branch, sources)
     fresh, offers = data_age.of_snapshot(facts, (d.dataset for d in decisions)), offers_of(facts)
+    lags = source_lag.of_sources(facts, (n for n in sources if n.dataset in listed))
     datasets: list[DatasetStatus] = []
     targets: list[TargetStatus] = []
     for decision in decisions:
@@ -279,6 +282,8 @@ def _things(
                 is_known = listing is not None and listing.error is None
                 shown["as_of"] = listed[decision.dataset]["at"] if is_known else None
                 shown["listing"] = listed[decision.dataset]
+            if decision.dataset in lags:
+                shown["lag"] = lags[decision.dataset]
             if decision.dataset in wider:
                 shown["wider"] = wider[decision.dataset]
             if (held := facts.holds().get(decision.dataset)) is not None:

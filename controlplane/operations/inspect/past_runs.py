@@ -366,7 +366,9 @@ def _reason(commit: RunCommit) -> str:
 
 def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRunTasks:
     return {
-        "executed": sum(a.done for a in attempts if a.kind in ("parse", "transform", "index")),
+        "executed": sum(
+            a.done for a in attempts if a.kind in ("parse", "slice", "transform", "index")
+        ),
         "adopted": sum(step["adopted"] for step in steps),
         "written": sum(a.done for a in attempts if a.kind == "write"),
         "retried": sum(a.outcome == "retried" for a in attempts),

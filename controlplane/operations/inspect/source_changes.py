@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from controlplane.core import tree
-from controlplane.core.compile.nodes import Source
+from controlplane.core.compile.nodes import Source, is_paused
 from controlplane.core.model.answers import SourceChange, SourceCounts, SourceObjectChange
 from controlplane.core.model.feeds import BREACH
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import json_views
+from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.work.listing_requests import LEFT_ALONE, ListingRequests
@@ -48,7 +49,9 @@ def of_plan(
         if (n := facts.desired.nodes[d.dataset]).is_source and not n.output
     ]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
-    return _source_changes(facts.tx, facts.nodes, nodes, roots, unseen, facts.looked)
+    return _source_changes(
+        facts.tx, facts.nodes, nodes, roots, unseen, branch=facts.branch, looked=facts.looked
+    )
 
 
 def of_requests(
@@ -58,7 +61,7 @@ def of_requests(
     nodes = [node for node in requests.nodes if ctx.sees(node.dataset)]
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in nodes}
     with ctx.read() as tx:
-        return _source_changes(tx, tx.nodes, nodes, roots, unseen)
+        return _source_changes(tx, tx.nodes, nodes, roots, unseen, branch=requests.branch)
 
 
 def as_of(listing: Listing | None) -> str | None:
@@ -84,6 +87,8 @@ def _source_changes(
     sources: Sequence[Source],
     before: Mapping[str, bytes],
     unseen: Mapping[str, str],
+    *,
+    branch: str,
     looked: PlanListings = NO_LISTINGS,
 ) -> list[SourceChange]:
     ids = {node.listing for node in sources}
@@ -93,7 +98,7 @@ def _source_changes(
         n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources
     }
     names = _names(tx, sources, differences, looked)
-    return [
+    changes: list[SourceChange] = [
         {
             "dataset": node.dataset,
             "location": node.location,
@@ -107,6 +112,30 @@ def _source_changes(
         }
         for node in sources
     ]
+    due = due_times(tx, branch, sources, listings)
+    for change in changes:
+        if change["dataset"] in due:
+            change["due"] = due[change["dataset"]]
+    return changes
+
+
+def due_times(
+    tx: Tx, branch: str, sources: Iterable[Source], listings: Mapping[bytes, Listing]
+) -> dict[str, str]:
+    """When cron expressions have locations listed next, by dataset. Paused sources and those of a
+    pinned branch have no next listing. The first listing is made at once."""
+    scheduled = [node for node in sources if node.read.cron is not None]
+    if not scheduled or is_pinned(tx, branch):
+        return {}
+    paused = tx.blueprints.paused(branch)
+    due: dict[str, str] = {}
+    for node in scheduled:
+        listing = listings.get(node.listing)
+        listed_at = None if listing is None else listing.at
+        at = None if listed_at is None else node.due_after(listed_at)
+        if at is not None and not is_paused(node, paused):
+            due[node.dataset] = json_views.instant(at)
+    return due
 
 
 def _followed(listing: Listing | None) -> str | None:

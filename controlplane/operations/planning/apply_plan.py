@@ -13,12 +13,14 @@ from controlplane.core.model.events import Event
 from controlplane.core.model.leases import Deposed
 from controlplane.core.model.tasks import Demand
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Plan, Planning, WorkStep
+from controlplane.core.plan.source import lane
 from controlplane.core.plan.transform import followers
 from controlplane.operations.failing_units import FailingUnits, of_dataset
 from controlplane.operations.planning.commits import commit_all
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.planning.step_visitors import StepExecutor, StepPreview, is_given_up
+from controlplane.operations.work import slices
 from controlplane.ports.store import Store
 from dataplane.contract.failpoints import failpoint
 
@@ -94,6 +96,7 @@ class PlanExecutor:
             todo = [
                 d for d in steps if StepPreview(d, demands.get(d.dataset, {}), facts).would_change()
             ]
+            todo = self._with_slices(facts, todo, demands)
             todo = self._with_followers(plan, facts, todo, {d.dataset for d in decided})
             collections = facts.tx.upkeep.collections() if todo else 0
             carrying = _Carrying(facts, demands, collections, self._planner.newest_mark)
@@ -102,6 +105,27 @@ class PlanExecutor:
         return Pass(
             plan, changed, _under_way(demands, [d for d in steps if d.dataset not in failing])
         )
+
+    def _with_slices(
+        self,
+        facts: StoreSnapshot,
+        todo: Sequence[Decision],
+        demands: Mapping[str, Mapping[bytes, Demand]],
+    ) -> list[Decision]:
+        """With tasks for workers in place of drivers. Plans do not depend on it."""
+        room: int | None = None
+        changed: list[Decision] = []
+        for decision in todo:
+            node, step = facts.desired.nodes[decision.dataset], decision.step
+            if isinstance(step, Compute) and lane.may_have_slices(node, step):
+                room = slices.room(facts.tx) if room is None else room
+                if room and not slices.are_left(facts.tx, self._branch, decision.dataset):
+                    demanded = demands.get(decision.dataset, {})
+                    decision = lane.with_slices(decision, node, demanded, room)
+                    new = [task for task in decision.step.tasks if task.key not in demanded]
+                    room -= sum(task.kind == lane.SLICE for task in new)
+            changed.append(decision)
+        return changed
 
     def _with_followers(
         self,

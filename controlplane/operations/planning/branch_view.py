@@ -108,6 +108,7 @@ class BranchView(View):
             self.branch,
             flows=self.flows,
             window=window,
+            min_rows=self.main.min_rows,
             cache=cache,
             view=self,
         )

@@ -22,6 +22,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.plan import (
     EXACT,
     FEWEST,
+    MIN_ROWS,
     WIDEST,
     Commit,
     Decision,
@@ -98,8 +99,8 @@ class Planner:
     """Plans of one branch; of these dataflows and their upstream, if any are named. Threads take
     turns.
 
-    `view`: the part of the branch to plan. `window`, `exact`, `fewest` and `widest`: see
-    `core.plan.plan`.
+    `view`: the part of the branch to plan. `window`, `exact`, `fewest`, `min_rows` and `widest`:
+    see `core.plan.plan`.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class Planner:
         window: int = 0,
         exact: int = EXACT,
         fewest: int = FEWEST,
+        min_rows: int = MIN_ROWS,
         widest: int = WIDEST,
         cache: NodeCache | None = None,
         view: View | None = None,
@@ -119,6 +121,7 @@ class Planner:
         self._store, self._namespace, self._branch = store, namespace, branch
         self._flows = None if flows is None else frozenset(flows)
         self._window, self._exact, self._fewest, self._widest = window, exact, fewest, widest
+        self.min_rows = min_rows
         self.cache = cache or NodeCache(CACHE_BYTES)
         self._view = view or View()
         self._memory: Memory | None = None
@@ -336,6 +339,7 @@ class Planner:
             window=self._window,
             exact=self._exact,
             fewest=self._fewest,
+            min_rows=self.min_rows,
             widest=self._widest,
             standing=decided,
         )

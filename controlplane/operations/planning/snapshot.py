@@ -25,7 +25,7 @@ from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
-from controlplane.core.plan import EXACT, FEWEST, RECENT, WIDEST, Decision, Plan, plan
+from controlplane.core.plan import EXACT, FEWEST, MIN_ROWS, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.operations.planning import edited, pinned
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
@@ -386,6 +386,7 @@ def plan_now(
     window: int = 0,
     exact: int = EXACT,
     fewest: int = FEWEST,
+    min_rows: int = MIN_ROWS,
     widest: int = WIDEST,
     looked: PlanListings = NO_LISTINGS,
 ) -> tuple[Plan, StoreSnapshot]:
@@ -420,6 +421,7 @@ def plan_now(
         window=window,
         exact=exact,
         fewest=fewest,
+        min_rows=min_rows,
         widest=widest,
         standing=frozen,
     )

@@ -25,18 +25,26 @@ from controlplane.core.model.tasks import SIZES, Attempt, Size, Task
 from controlplane.core.plan.plan_values import INTERNAL
 from controlplane.operations.context import Context
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import following_results, listings, long_polls, targets
+from controlplane.operations.work import (
+    following_results,
+    listings,
+    long_polls,
+    slices,
+    targets,
+)
 from controlplane.ports.store import Tx
 from dataplane.contract.claims import CONTRACT, Claim, TaskSpec, WriteTask, WrittenFragment
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import (
     CheckJob,
     Follower,
+    InputJob,
     Job,
     ListJob,
     SqlJob,
     TransformJob,
     WriteJob,
+    keys_read,
 )
 from dataplane.contract.keys import pair_key
 from dataplane.contract.kinds import Kind, placements_for
@@ -84,11 +92,13 @@ def claim(
             f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}"
         )
     with ctx.begin() as tx:
+        slices.note_reader(tx, kinds, lake)
         attempt = tx.queue.claim(
             uuid.uuid4().hex,
             driver,
             kinds,
-            max_tasks=MAX_TASKS,
+            # A server that is slow holds up one slice, not those that others may read meanwhile
+            max_tasks=1 if slices.is_reader(kinds) else MAX_TASKS,
             max_bytes=MAX_BYTES,
             lease_s=LEASE_S,
             sizes=sizes,
@@ -197,7 +207,7 @@ def _job(
             return _check_job(tx, cast("StoredCheckJob", stored), named)
         case "parse":
             return cast("Job", _with_followers(tx, attempt, stored, named))
-        case "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
+        case "slice" | "footers" | "infer" | "analyse" | "index" | "pack" | "connect" | "notify":
             return cast("Job", stored)
         case other:
             assert_never(other)
@@ -246,24 +256,38 @@ def _with_pairs(tx: Tx, attempt: Attempt, stored: StoredJob, tasks: list[Task]) 
     """Tasks with the fragments that hold their key, of each input that is read by key."""
     if attempt.kind != "transform":
         return tasks
-    pairs = cast("StoredTransformJob", stored).get("pairs")
+    job = cast("StoredTransformJob", stored)
+    pairs = job.get("pairs")
     if not pairs:
         return tasks
     nodes = tree.NodeCache(CLAIM_NODES).over(tx.nodes)
-    roots = {slot: bytes.fromhex(root) for slot, root in pairs.items()}
-    prefixes = sorted(pair_key(t.partition, "") for t in tasks)
-    tree.warm(nodes, [(root, prefixes) for root in roots.values()])
-    return [_with_pairs_of(nodes, task, roots) for task in tasks]
+    trees = {slot: (job["inputs"][slot], bytes.fromhex(root)) for slot, root in pairs.items()}
+    prefixes = [
+        (root, sorted({prefix for task in tasks for prefix in _pair_prefixes(read, task)}))
+        for read, root in trees.values()
+    ]
+    tree.warm(nodes, prefixes)
+    return [_with_pairs_of(nodes, task, trees) for task in tasks]
 
 
-def _with_pairs_of(nodes: tree.NodeStore, task: Task, roots: Mapping[str, bytes]) -> Task:
+def _pair_prefixes(read: InputJob, task: Task) -> list[str]:
+    return [pair_key(key, "") for key in keys_read(read, task.partition)]
+
+
+def _with_pairs_of(
+    nodes: tree.NodeStore, task: Task, trees: Mapping[str, tuple[InputJob, bytes]]
+) -> Task:
+    """`trees`: how each input by key is read, and the root of its pairs."""
     spec = task.spec
     assert "slots" in spec
-    prefix = pair_key(task.partition, "")
-    fragment_ids = {
-        slot: [e.fragment.hex() for e in tree.scan(nodes, root, prefix=prefix)]
-        for slot, root in roots.items()
-    }
+    fragment_ids: dict[str, list[str]] = {}
+    for slot, (read, root) in trees.items():
+        # A partition that holds several of the keys is read once
+        fragments: dict[str, str] = {}
+        for prefix in _pair_prefixes(read, task):
+            pairs = tree.scan(nodes, root, prefix=prefix)
+            fragments |= {pair.key.removeprefix(prefix): pair.fragment.hex() for pair in pairs}
+        fragment_ids[slot] = list(fragments.values())
     return replace(task, spec={**spec, "slots": spec["slots"] | fragment_ids})
 
 

@@ -20,12 +20,16 @@ from controlplane.ports.store import Tx
 
 NEW_S = 10.0  # for which a listing is as good as one that is made now
 PAUSED = "not looked at: it is paused"
+BY_CRON = (
+    "not looked at: its `refresh` is a cron expression, and a service would compute what is found "
+    "(`headgate refresh` asks)"
+)
 ON_REQUEST = (
     "not looked at: its `refresh` is manual, and a service would compute what is found "
     "(`headgate refresh` asks)"
 )
 PINNED = "not looked at: the branch is pinned, and sees what there was; headgate branch update moves it to now"
-LEFT_ALONE = frozenset({PAUSED, ON_REQUEST, PINNED})  # on purpose
+LEFT_ALONE = frozenset({PAUSED, ON_REQUEST, BY_CRON, PINNED})  # on purpose
 UNSEEN = (
     "not looked at: no worker was through with it in {timeout_s:g} s; it is told as it was before"
 )
@@ -134,7 +138,9 @@ def _unseen(tx: Tx, branch: str, sources: Sequence[Source]) -> dict[str, str]:
     lease = tx.leases.get(LOOP)
     is_led = lease is not None and lease.until > tx.now()
     on_request = {
-        node.dataset: ON_REQUEST for node in sources if node.read.refresh_s is None and is_led
+        node.dataset: ON_REQUEST if node.read.cron is None else BY_CRON
+        for node in sources
+        if node.read.refresh_s is None and is_led
     }
     return {**on_request, **_left_alone(tx, branch, sources)}
 

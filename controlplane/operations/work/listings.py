@@ -127,9 +127,14 @@ def due_in(node: Source, listing: Listing | None, now: float) -> float:
     """Seconds until the location is due by its period, 0 or less if it is; infinity if it has none.
 
     A listing that is ahead by more than a period was made before the clock went back, and is due at
-    once."""
+    once. Any number of missed times of a cron expression is one listing."""
+    if listing is None or listing.at is None:
+        return inf
+    scheduled = node.due_after(min(listing.at, now))
+    if scheduled is not None:
+        return scheduled - now
     period_s = long_polls.period_s(node.read, listing)
-    if listing is None or listing.at is None or period_s is None:
+    if period_s is None:
         return inf
     if listing.at - now > period_s:
         return 0.0
@@ -143,6 +148,8 @@ def next_due_in(
     earliest. The report of a continuous source wakes the loop."""
     if node.listing not in requested:
         return due_in(node, listing, now)
+    if (scheduled := node.due_after(now)) is not None:
+        return scheduled - now
     if node.read.refresh_s is None or node.read.within_s is not None:
         return inf
     return node.read.refresh_s
@@ -274,6 +281,8 @@ def _task(listing: Listing, group: list[Source], *, is_periodic: bool) -> tuple[
     bounds_s = [n.read.within_s for n in group if n.read.within_s is not None]
     if is_periodic and bounds_s:
         job["within_s"] = min(bounds_s)
+        if any(n.read.is_watched for n in group):
+            job["hold_s"] = long_polls.hold_s(n.read for n in group) or long_polls.LONG_POLL_S
     key = _key(listing.id, listing.requested)
     priority = max(n.component.priority for n in group)
     return Task(
@@ -298,7 +307,7 @@ def with_known(tx: Tx, job: ListJob, tasks: Iterable[Task]) -> ListJob:
     last key of that one and the objects behind it, if the new one is only to add to it. A listing
     that may be held has `wait_s`."""
     listing = _stored(tx, job) or Listing(bytes.fromhex(job["listing"]), None, None, 0, 0)
-    wait_s = long_polls.wait_s(tx, listing, tasks) if "within_s" in job else None
+    wait_s = long_polls.wait_s(tx, listing, job, tasks) if "within_s" in job else None
     if wait_s is not None:
         job = {**job, "wait_s": wait_s}
     if "known" not in job:

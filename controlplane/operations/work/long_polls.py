@@ -23,6 +23,7 @@ from dataplane.contract.jobs import ListJob
 LONG_POLL_S = 10.0  # the longest wait for something new
 MOST_LISTINGS = 5  # within the bound of a source's latency
 RETRY_S = 2.0  # between listings that fail
+UNHELD_S = 60.0  # between listings of a folder that fail, or wait for a loss to be confirmed
 DEMAND = "#listing"  # ends the name of the loop's demand
 
 
@@ -31,22 +32,37 @@ def period_s(read: Read, listing: Listing | None) -> float | None:
     if read.within_s is None:
         return read.refresh_s
     pause_s = read.within_s / MOST_LISTINGS
-    return max(pause_s, RETRY_S) if listing is not None and listing.error else pause_s
+    if listing is None or _is_calm(listing):
+        return pause_s
+    if read.is_watched:
+        return UNHELD_S
+    return max(pause_s, RETRY_S) if listing.error else pause_s
 
 
 def expected_s(read: Read) -> float | None:
     """Seconds after which a listing without news is overdue; None where none is expected."""
-    if read.within_s is None:
+    if read.within_s is None or read.is_watched:
         return read.refresh_s
     return read.within_s + LONG_POLL_S
 
 
-def wait_s(tx: Tx, listing: Listing, tasks: Iterable[Task]) -> float | None:
+def hold_s(reads: Iterable[Read]) -> float | None:
+    """The longest wait for something new at a place of files. Their listing without news repairs a
+    lost notice, and is that of reads with an interval. None for topics: the usual wait."""
+    periods_s = [r.refresh_s for r in reads if r.is_watched or r.within_s is None]
+    return min((p for p in periods_s if p is not None), default=None)
+
+
+def wait_s(tx: Tx, listing: Listing, job: ListJob, tasks: Iterable[Task]) -> float | None:
     """How long a worker may hold this listing; None where a request waits for it."""
-    is_calm = listing.at is not None and listing.error is None and not listing.held
+    is_calm = listing.at is not None and _is_calm(listing)
     demands = [name for task in tasks for _, name in tx.queue.demanding(task.key)]
     is_periodic = all(name.endswith(DEMAND) for name in demands)
-    return LONG_POLL_S if is_calm and is_periodic else None
+    return job.get("hold_s", LONG_POLL_S) if is_calm and is_periodic else None
+
+
+def _is_calm(listing: Listing) -> bool:
+    return listing.error is None and not listing.held
 
 
 def begin(tx: Tx, attempt: Attempt, job: ListJob) -> None:

@@ -4,7 +4,7 @@ that go back."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
@@ -16,8 +16,9 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import Outcome, PastAttempt
 from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
 from controlplane.core.plan.sink import voided
+from controlplane.core.plan.source.lane import SLICE, is_checked
 from controlplane.operations.projections import compaction
-from controlplane.operations.work import accounts, following_results, listings, targets
+from controlplane.operations.work import accounts, following_results, listings, slices, targets
 from controlplane.operations.work.listing_diff import Found
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import Encoded
@@ -118,7 +119,7 @@ class Recording:
         by_state: dict[str, list[TaskResult]] = {"done": [], "failed": [], "void": []}
         for result in results:
             by_state[result["state"]].append(result)
-        self._done(by_state["done"])
+        self._done(self._agreed(by_state["done"]))
         for result in by_state["failed"]:
             self._failed(bytes.fromhex(result["task"]), result["error"])
         self._note_types(
@@ -131,6 +132,23 @@ class Recording:
                 "no-result", "the attempt ended without a result for this task"
             )
             self.release(sorted(silent), error)
+
+    def _agreed(self, results: list[TaskResult]) -> list[TaskResult]:
+        """Without slices that a driver is to read as well, or has read as other rows."""
+        if self.attempt.kind == SLICE:
+            checked = [r for r in results if is_checked(bytes.fromhex(r["task"]))]
+            if not checked:
+                return results
+            tasks = [self.tasks[key] for key in _keys(checked)]
+            slices.put_aside(self.tx, self.attempt, tasks, checked)
+            self._came_to("retried", _keys(checked))
+            return [r for r in results if r not in checked]
+        if self.attempt.kind != "parse":
+            return results
+        disputes = slices.disputes(self.tx, results)
+        for key, error in disputes.items():
+            self._give_up(key, error)
+        return [r for r in results if bytes.fromhex(r["task"]) not in disputes]
 
     def _is_open(self, key: bytes) -> bool:
         """False for a task that was known already when the others were claimed."""
@@ -278,6 +296,8 @@ class Recording:
     def _failed(self, key: bytes, error: TaskError) -> None:
         if self.attempt.kind == "write" and error["condition"] == TARGET_GONE:
             self._request_whole_target(key, error)
+        elif self.attempt.kind == SLICE:
+            self._leave_to_drivers([key], error)
         elif self.attempt.kind != "list" and error["kind"] == "infrastructure":
             self.release([key], error)
         else:
@@ -303,6 +323,13 @@ class Recording:
             body = {"message": error["message"], "partition": self.tasks[key].partition}
             self._count("task.failed", [key], body)
 
+    def _leave_to_drivers(self, keys: Sequence[bytes], error: TaskError) -> None:
+        """A worker did not read these slices, whatever the reason: from now on drivers do. It is no
+        retry, and no failure of the task."""
+        _ = self._branches  # before a demand ends
+        self.tx.queue.hand_over(self.attempt.id, [self.tasks[key] for key in keys], "parse")
+        self._came_to("retried", keys, error)
+
     def _void(self, results: list[TaskResult]) -> None:
         """Source objects changed under the reader: request a new listing. The tasks end without a
         trace, so that datasets that still want them demand them again, with the objects as they are
@@ -327,6 +354,9 @@ class Recording:
         self._count("task.retried", [key], {"message": error["message"]})
 
     def release(self, keys: list[bytes], error: TaskError, *, burn: bool = True) -> None:
+        if self.attempt.kind == SLICE:
+            self._leave_to_drivers(keys, error)
+            return
         for key in keys:
             task = self.tasks[key]
             if burn and task.failures + 1 >= BUDGET:

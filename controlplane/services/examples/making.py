@@ -179,7 +179,8 @@ def _of_key(
     if is_own and slot.mode == "by":
         is_of_key = _key_test(node, slot, key, _schema(slot, committed))
         # It is mostly named by the same key
-        partitions = (key, None) if committed.has(slot.dataset, key) else (None,)
+        is_named = slot.reach is None and committed.has(slot.dataset, key)
+        partitions = (key, None) if is_named else (None,)
         rows = (
             filter(is_of_key, committed.rows(slot.dataset, partition)) for partition in partitions
         )
@@ -237,10 +238,11 @@ def _key_test(node: Transform, slot: Slot, key: str, schema: Schema) -> Callable
         return lambda _: False
     parts = key_parts(node.key, columns, schema, case_sensitive=is_exact)
     place = zone(str(node.spark["timezone"]))
+    keys = node.keys_read(slot, key)
 
     def is_of_key(row: Row) -> bool:
         try:
-            return has_key(row, schema, parts, key, place)
+            return any(has_key(row, schema, parts, read, place) for read in keys)
         except BadCell as e:
             raise NoSample(f"{slot.name}: {e}") from e
 

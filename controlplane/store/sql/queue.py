@@ -134,6 +134,7 @@ _CLAIM = update(db.tasks).where(_TASKS).values(epoch=_TASK.epoch + 1).returning(
 _OWN = equal(db.attempts, "driver") & one_of(_ATTEMPT.id)
 _LOCK_OWN = select(_ATTEMPT.id).where(_OWN).order_by(_ATTEMPT.id).with_for_update()
 _RENEW_OWN = update(db.attempts).where(_OWN)
+_OTHER_KIND = update(db.tasks).where(equal(db.tasks, "kind"), _TASK.state == "queued")
 _IS_HELD = _TASKS & (_TASK.attempt == bind("of_attempt")) & (_TASK.state == "running")
 _WAIT = update(db.tasks).where(_IS_HELD)
 _SET_HELD = update(db.tasks).where(_IS_HELD).returning(_TASK.key)
@@ -459,6 +460,28 @@ class SqlQueue(TableGroup):
         self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
+
+    def hand_over(self, attempt: str, tasks: Sequence[Task], kind: Kind) -> frozenset[bytes]:
+        alike: dict[str, list[bytes]] = {}
+        for task in tasks:
+            text = KindText(kind, task.size, placement_of(kind)).text
+            alike.setdefault(text, []).append(task.key)
+        held: list[bytes] = []
+        for text, keys in alike.items():
+            queued = {"kind": text, "state": "queued", "attempt": None}
+            held += self._set_held(_SET_HELD, attempt, keys, **queued)
+        self._mark_demanding(held)
+        self._delete_undemanded(held)
+        return frozenset(held)
+
+    def hand_over_queued(self, kind: Kind, to: Kind) -> int:
+        self.lock()
+        count = 0
+        for size in SIZES:
+            before = KindText(kind, size, placement_of(kind)).text
+            after = KindText(to, size, placement_of(to)).text
+            count += self._change(_OTHER_KIND, of_kind=before, kind=after)
+        return count
 
     def _mark_demanding(self, tasks: Iterable[bytes]) -> None:
         for rows in self._demands_of(tasks).values():

@@ -55,7 +55,7 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in table.files):
         """A log may name a file anywhere."""
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
-    objects = sorted(_objects(root_of(job), table, cache), key=lambda pair: pair[0].encode())
+    objects = sorted(objects_of(root_of(job), table, cache), key=lambda pair: pair[0].encode())
     for key, source in objects:
         yield listed(key, [source], ())
 
@@ -79,9 +79,10 @@ def root_of(job: ListJob | SourceJob) -> Path:
     return Path(local_path(job["location"]))
 
 
-def _objects(
+def objects_of(
     root: Path, table: TableSnapshot, cache: Versions
 ) -> Iterator[tuple[str, SourceObject]]:
+    """The files of a version, each with a key."""
     paths = [str(local_place(root, f["path"])) for f in table.files]
     footers = _footers(paths, cache)
     for path, action in zip(paths, table.files, strict=True):

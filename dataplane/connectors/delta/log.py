@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import file_digest
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
-from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in
+from dataplane.contract.delta_log import LOG, NO_VERSION, LogFiles, actions_in, commit_name
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
 
@@ -95,6 +96,64 @@ def local_place(root: Path, path: str) -> Path:
     return root / unquote(parts.path)
 
 
+@dataclass(frozen=True, slots=True)
+class VersionActions:
+    """The actions of one version. `at_ms`: when it was committed, by the commit's own word; that of
+    its file where it has none."""
+
+    version: int
+    all: tuple[Action, ...]
+    at_ms: int
+
+    def actions(self, *kinds: str) -> list[Mapping[str, Json]]:
+        return [action for kind, action in self.all if kind in kinds]
+
+
+def read_commit(root: Path, version: int) -> VersionActions:
+    """TaskFailure where the log does not have it any more, or it cannot be read."""
+    path = root / LOG / commit_name(version)
+    try:
+        actions = tuple(_of_json(path, ("metaData", "add", "remove", "cdc", "commitInfo")))
+        at_ms = int(path.stat().st_mtime * 1000)
+    except FileNotFoundError as e:
+        message = f"version {version} is not in the log of the Delta table {root} any more"
+        raise TaskFailure("versions-expired", message) from e
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise _unreadable(root, f"{path.name}: {e}") from e
+    infos = [action for kind, action in actions if kind == "commitInfo"]
+    times = [info.get(name) for name in ("inCommitTimestamp", "timestamp") for info in infos]
+    return VersionActions(version, actions, next((t for t in times if isinstance(t, int)), at_ms))
+
+
+def commit_digest(root: Path, version: int) -> str | None:
+    """A hash (hex) of a version's commit; None where the log does not have it any more."""
+    path = root / LOG / commit_name(version)
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+    except OSError as e:
+        raise _unreadable(root, f"{path.name}: {e}") from e
+
+
+def commits_after(root: Path, version: int) -> frozenset[int]:
+    """Versions after this one whose commits the log has."""
+    return frozenset(v for v in LogFiles.of(_names(root)).commits if v > version)
+
+
+def first_version(root: Path) -> int:
+    """The first version of which the log has the commit, and which it can be read up to, as all
+    after it."""
+    files = LogFiles.of(_names(root))
+    first = files.newest
+    while first - 1 in files.commits:
+        first -= 1
+    if first == 0:
+        return 0
+    return min((v for v in files.checkpoints if v >= first), default=files.newest)
+
+
 class _Heading:
     """The last protocol and metadata."""
 
@@ -150,10 +209,13 @@ def _segment(root: Path, version: int | None) -> _Segment:
     if files.newest == NO_VERSION:
         raise TaskFailure("path-not-found", f"there is no Delta table in {root}")
     last = files.newest if version is None else version
+    if last > files.newest:
+        words = f"the Delta table {root} has no version {last}: its newest is {files.newest}"
+        raise TaskFailure("version-missing", f"{words}; correct `version`")
     base = files.base(last)
     versions = range(base + 1, last + 1)
-    if last > files.newest or any(v not in files.commits for v in versions):
-        missing = next(v for v in versions if v not in files.commits)
+    missing = next((v for v in versions if v not in files.commits), None)
+    if missing is not None:
         raise _unreadable(
             root, f"version {missing} is not in its log (any more), which version {last} is made of"
         )

@@ -1,2 +1,2 @@
-"""The connector `files`: source files of text, JSON, CSV, Parquet and ORC into fragments, and
+"""The connector `files`: source files of text, JSON, CSV, Parquet, ORC and Avro into fragments, and
 copies as files."""

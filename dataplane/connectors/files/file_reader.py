@@ -16,6 +16,7 @@ from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
 from dataplane.connectors.files.reader_options import encoding_of
 from dataplane.connectors.files.source_bytes import DOUBTFUL_NUMBERS, are_unchanged, misread
+from dataplane.connectors.files.staging import staged
 from dataplane.connectors.files.times_of_day import clock_columns, may_have
 from dataplane.connectors.source_reader import SourceWork
 from dataplane.contract.claims import InferClaim, ParseClaim, ParseTask
@@ -206,4 +207,4 @@ def infer_files(attempt: SparkAttempt[InferClaim]) -> list[TaskResult]:
     ]
 
 
-WORK = SourceWork(parse_files, infer_files)
+WORK = SourceWork(partial(staged, work=parse_files), partial(staged, work=infer_files))

@@ -1,4 +1,4 @@
-"""Types in the footers of source files, exact: signed or not, decimals, dates, times, nested. Read
+"""Types in the footers and headers of source files, exact: signed or not, decimals, dates, times, nested. Read
 without Spark.
 
 One function maps the types of a format to names of the table of types (contract.types).
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.contract.schemas import Json, array_of, field_of, map_of, struct_of
 from dataplane.contract.types import HALF, NOTHING, TIME, FileType
+from dataplane.listing.avro_schema import MAGIC, avro_types
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("parquet", "orc")  # whose files have their types in a footer
+FORMATS = ("parquet", "orc", "avro")  # whose files have types of their own
 
 
 def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
@@ -27,8 +28,12 @@ def footer_types(file: BinaryIO, path: str, kind: str) -> dict[str, FileType]:
     import pyarrow as pa  # slow to import
 
     try:
-        return _parquet(file) if kind == "parquet" else _orc(file)
-    except (pa.ArrowException, OSError) as e:  # Arrow's own word for broken contents is OSError
+        return _READERS[kind](file)
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+    ) as e:  # Arrow's own word for broken contents is OSError
         raise malformed(file, path, kind) from e
 
 
@@ -51,6 +56,8 @@ def _fault(kind: str, begin: bytes, end: bytes) -> str:
         return "it is encrypted, and encrypted files cannot be read"
     if not begin.startswith(_MAGICS[kind]):
         return "it does not begin as one, so it is a file of another format, or damaged"
+    if kind == "avro":
+        return "its header is damaged, or cut short"
     if _MAGICS[kind] not in end:
         return (
             "it is cut short, so its footer is missing: it was not written, or copied, to its end"
@@ -58,9 +65,9 @@ def _fault(kind: str, begin: bytes, end: bytes) -> str:
     return "its footer is damaged"
 
 
-_WORDS = {"parquet": "Parquet", "orc": "ORC"}
-# At the beginning of a file, and in its last four bytes
-_MAGICS = {"parquet": b"PAR1", "orc": b"ORC"}
+_WORDS = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro"}
+# At the beginning of a file, and of Parquet and ORC in its last four bytes
+_MAGICS = {"parquet": b"PAR1", "orc": b"ORC", "avro": MAGIC}
 _MAGIC_BYTES = 4
 _ENCRYPTED = b"PARE"  # Parquet's, where the footer itself is encrypted
 
@@ -185,3 +192,5 @@ _ORC = {
     "binary": "binary",
     "date32[day]": "date",
 }
+
+_READERS = {"parquet": _parquet, "orc": _orc, "avro": avro_types}

@@ -16,12 +16,15 @@ CORRUPT = "__headgate_corrupt"
 # own keys say that.
 _OURS = frozenset(
     {
+        "avroschema",
+        "avroschemaurl",
         "basepath",
         "columnnameofcorruptrecord",
         "columnpruning",
         "datetimerebasemode",
         "enforceschema",
         "ignorecorruptfiles",
+        "ignoreextension",
         "ignoremissingfiles",
         "inferschema",
         "mergeschema",
@@ -31,13 +34,15 @@ _OURS = frozenset(
         "path",
         "paths",
         "pathglobfilter",
+        "positionalfieldmatching",
         "recursivefilelookup",
         "samplingratio",
     }
 )
 _ALL_CHARSETS = "spark.sql.legacy.javaCharsets"  # without it Spark refuses UTF-32LE and UTF-32BE
-_SPARK_NAMES = {"binary": "binaryFile"}
-FORMATS = ("csv", "json", "parquet", "orc", "text", "binary")
+# Spark itself has the reader of Avro; only its short name is in the jar spark-avro
+_SPARK_NAMES = {"binary": "binaryFile", "avro": "org.apache.spark.sql.avro.AvroFileFormat"}
+FORMATS = ("csv", "json", "parquet", "orc", "avro", "text", "binary")
 
 
 def users_options(options: Mapping[str, Json]) -> dict[str, str]:

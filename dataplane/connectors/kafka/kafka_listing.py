@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil
 
 from dataplane.connectors.kafka.avro import WrittenUnder, own_columns, written
+from dataplane.connectors.kafka.event_columns import EVENT, row_schema
 from dataplane.connectors.kafka.kafka_client import consumer, in_words
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic, look
 from dataplane.connectors.kafka.schema_registry import Registry
@@ -50,14 +51,19 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """New slices of the topic. TaskFailure where no server answers, or messages expired before they
     were listed."""
     settings, before = job["settings"], job["known"]
+    listed_ms = int(time.time() * 1000)
     topic = look(settings, settings["topic"])
     assert before is not None, "a claim says what is known"
     ends = ends_of(before["objects"], topic, accept=bool(job.get("accept_deletes")))
     number = int(before["key"]) + 1 if before["key"] else 1
+    of_events = settings["format"] == "debezium"
     schema: WrittenUnder | None = None
     for ranges in slices(topic, ends, settings["slice"], first_size(job, before["objects"])):
         schema = schema or newest(settings)
-        objects = [under(schema, object_of(topic, bounds)) for bounds in ranges]
+        objects = [
+            listed_at(listed_ms, under(schema, object_of(topic, bounds), of_events=of_events))
+            for bounds in ranges
+        ]
         yield listed(f"{number:0{DIGITS}}", objects, ())
         number += 1
 
@@ -140,6 +146,11 @@ def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
     }
 
 
+def listed_at(listed_ms: int, source: SourceObject) -> SourceObject:
+    """A range that a listing found at this time. It identifies nothing."""
+    return {**source, "detail": {**source["detail"], "listed_ms": listed_ms}}
+
+
 # --- waiting --------------------------------------------------------------------------------------
 
 
@@ -193,22 +204,25 @@ def _pause(until: float, is_over: IsOver) -> None:
 def newest(settings: ConnectorSettings) -> WrittenUnder | None:
     """The schema under which the present values are read: the newest, as it was requested after
     their offsets. None where the format has none."""
-    if settings["format"] != "avro":
+    if "registry" not in settings:
         return None
     registry = Registry.of(settings)
     return written(registry, registry.newest(settings["subject"]))
 
 
-def under(schema: WrittenUnder | None, source: SourceObject) -> SourceObject:
+def under(
+    schema: WrittenUnder | None, source: SourceObject, *, of_events: bool = False
+) -> SourceObject:
     """A range whose values are read under a schema, for ever."""
     if schema is None:
         return source
-    columns = own_columns(schema.columns)
-    if reserved := [name for name in columns if name in ABOUT]:
+    others = (*EVENT, *ABOUT) if of_events else ABOUT
+    columns = own_columns(row_schema(schema.columns) if of_events else schema.columns)
+    if reserved := [name for name in columns if name in others]:
         raise TaskFailure(
             "reserved-column",
             f"schema {schema.id} has a field {reserved[0]}, a name for what messages are",
         )
     detail = {**source["detail"], "schema": schema.id}
     version = f"{source['version']};schema:{schema.id}"
-    return {**source, "version": version, "columns": [*columns, *ABOUT], "detail": detail}
+    return {**source, "version": version, "columns": [*columns, *others], "detail": detail}

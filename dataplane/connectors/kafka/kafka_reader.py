@@ -16,14 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from dataplane.connectors.kafka.kafka_client import spark_options
-from dataplane.connectors.kafka.kafka_server import Topic, look
+from dataplane.connectors.kafka.kafka_server import Topic, check_held, look
 from dataplane.connectors.kafka.message_values import shaped
 from dataplane.contract.jobs import ConnectorSettings, SourceJob
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.source_objects import SourceObject
 from dataplane.spark.spark_schemas import schema_of
-from dataplane.task_failures import TaskFailure
 
 HEADERS = "array<struct<key: string, value: binary>>"
 # An end behind the last offset would block for so long; there is none, for it is looked at before
@@ -75,7 +74,7 @@ class KafkaReading:
             for label, o in objects
             if o["detail"]["first"] < o["detail"]["end"]
         ]
-        self._check([detail for _, detail in ranges])
+        check_held(self.topic, [detail for _, detail in ranges])
         if not ranges:
             none = self._none().withColumn(LABEL, F.lit(""))
             return shaped(
@@ -113,24 +112,6 @@ class KafkaReading:
             F.col("_first"), F.col("_end") - 1
         )
         return read.join(F.broadcast(labels), mine)
-
-    def _check(self, ranges: Sequence[Mapping[str, Json]]) -> None:
-        bounds = {b.partition: b for b in self.topic.bounds}
-        for detail in ranges:
-            held = bounds.get(detail["partition"])
-            if detail["topic"] != self.topic.id or held is None or detail["end"] > held.end:
-                raise TaskFailure(
-                    "topic-recreated", f"the topic {self.topic.name} was deleted and made again"
-                )
-            if detail["first"] < held.first:
-                offsets = (
-                    f"{detail['first']} to {detail['end']} of partition {held.partition}; it begins at "
-                    f"{held.first}"
-                )
-                raise TaskFailure(
-                    "offsets-expired",
-                    f"the topic {self.topic.name} no longer holds offsets {offsets}",
-                )
 
     def _load(self, covers: Mapping[int, tuple[int, int]]) -> DataFrame:
         name = self.topic.name

@@ -48,6 +48,25 @@ def look(settings: Mapping[str, Json], name: str) -> Topic:
         return server.topic(name)
 
 
+def check_held(topic: Topic, ranges: Iterable[Mapping[str, Json]]) -> None:
+    """TaskFailure where the topic does not hold all of these offsets of slices any more."""
+    bounds = {b.partition: b for b in topic.bounds}
+    for detail in ranges:
+        held = bounds.get(detail["partition"])
+        if detail["topic"] != topic.id or held is None or detail["end"] > held.end:
+            raise TaskFailure(
+                "topic-recreated", f"the topic {topic.name} was deleted and made again"
+            )
+        if detail["first"] < held.first:
+            offsets = (
+                f"{detail['first']} to {detail['end']} of partition {held.partition}; it begins at "
+                f"{held.first}"
+            )
+            raise TaskFailure(
+                "offsets-expired", f"the topic {topic.name} no longer holds offsets {offsets}"
+            )
+
+
 class KafkaServer:
     """A Kafka client. Call it within `in_words`, which words its errors; errors of topics are
     worded here.

@@ -1,4 +1,5 @@
-"""The values of messages: columns of JSON or Avro, and why a value has none."""
+"""The values of messages: columns of JSON or Avro, perhaps within events of Debezium, and why a
+value has none."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.json_texts import goes_on, loses
 from dataplane.connectors.files.reader_options import CORRUPT
+from dataplane.connectors.kafka import debezium
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
+from dataplane.connectors.kafka.event_columns import row_schema
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.fragments.content import quoted
@@ -33,16 +36,30 @@ def shaped(
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)
-    jvm = messages.sparkSession.sparkContext
-    kind, value = (
-        _json(jvm, settings["schema"], drops=drops) if schema is None else _avro(settings, schema)
-    )
-    parsed = messages.withColumn(VALUE, value)
+    kind, parsed = _parsed(messages, settings, schema, drops=drops)
     if drops:
         parsed, others = parsed.withColumn(CORRUPT, F.col(f"{VALUE}.error")), (*others, CORRUPT)
     only = F.col(f"{VALUE}.value") if drops else _required(kind)
     own = [F.col(f"{VALUE}.{quoted(f.name)}") for f in kind]
     return parsed.withColumn(VALUE, only).select(*own, *_about(), *others)
+
+
+def _parsed(
+    messages: DataFrame, settings: ConnectorSettings, schema: int | None, *, drops: bool
+) -> tuple[StructType, DataFrame]:
+    """The columns of values, and messages with `{value, error}`. Events give the columns of rows;
+    the messages without a value that follow deletes are left out."""
+    jvm = messages.sparkSession.sparkContext
+    of_events = settings["format"] == "debezium"
+    if schema is None:
+        rows, kind, parsed = _json(jvm, settings["schema"], drops=drops, of_events=of_events)
+    else:
+        rows, kind, parsed = _avro(settings, schema, of_events=of_events)
+    if not of_events:
+        return kind, messages.withColumn(VALUE, parsed)
+    events = messages.where(F.col("value").isNotNull()).withColumn(VALUE, parsed)
+    columns, row = debezium.opened(F.col(VALUE), kind, rows)
+    return columns, events.withColumn(VALUE, row)
 
 
 def _required(kind: StructType) -> Column:
@@ -54,9 +71,14 @@ def _required(kind: StructType) -> Column:
     return F.when(F.col(f"{VALUE}.error").isNotNull(), refused).otherwise(F.col(f"{VALUE}.value"))
 
 
-def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]:
+def _avro(
+    settings: ConnectorSettings, schema: int, *, of_events: bool
+) -> tuple[StructType, StructType, Column]:
+    """As `_json`."""
     registry = Registry.of(settings)
-    kind = spark_type(written(registry, schema).columns)
+    columns = written(registry, schema).columns
+    kind = spark_type(columns)
+    rows = spark_type(row_schema(columns)) if of_events else kind
 
     def decode(values):  # type: ignore[no-untyped-def]  # Spark would read its hints
         try:
@@ -67,7 +89,7 @@ def _avro(settings: ConnectorSettings, schema: int) -> tuple[StructType, Column]
     # Not deterministic for Spark's optimizer, so that nothing is decoded twice.
     answer_type = StructType().add("value", kind).add("error", "string")
     column = arrow_udf(decode, answer_type)  # type: ignore[call-overload]  # its hints forget structs
-    return kind, column.asNondeterministic()(F.col("value"))
+    return rows, kind, column.asNondeterministic()(F.col("value"))
 
 
 @lru_cache(maxsize=64)
@@ -76,10 +98,12 @@ def _json(
     columns: str,
     *,
     drops: bool,
-) -> tuple[StructType, Column]:
-    """The types of these columns, and a column of values that `shaped` takes apart. It is built
-    once: each of its expressions is some calls of the JVM."""
-    kind = cast("StructType", StructType.fromDDL(columns))
+    of_events: bool,
+) -> tuple[StructType, StructType, Column]:
+    """The types of these columns and of values, and a column of values that `shaped` takes apart.
+    It is built once: each of its expressions is some calls of the JVM."""
+    rows = cast("StructType", StructType.fromDDL(columns))
+    kind = debezium.envelope(rows) if of_events else rows
     text = _unframed(F.col("value")).cast("string")
     mode = (
         {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
@@ -99,7 +123,7 @@ def _json(
         )
     )
     error = F.coalesce(value[CORRUPT], wrong) if drops else wrong
-    return kind, F.struct(value.alias("value"), error.alias("error"))
+    return rows, kind, F.struct(value.alias("value"), error.alias("error"))
 
 
 def _unframed(value: Column) -> Column:

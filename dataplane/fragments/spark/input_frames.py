@@ -11,7 +11,7 @@ from operator import or_
 from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.contract.claims import DriverClaim, TransformClaim, TransformTask
-from dataplane.contract.jobs import Logic
+from dataplane.contract.jobs import InputJob, Logic, keys_read
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.file_links import with_label
@@ -34,7 +34,14 @@ def _input(
     if job["mode"] == "all":
         return read_files(attempt, session, attempt.claim["job"]["shared"][name], job["schema"])
     rows = read_files(attempt, session, task["slots"][name], job["schema"])
-    return only(rows, job["schema"], job["key"], task["partition"]) if job["mode"] == "by" else rows
+    return only_read(rows, job, task["partition"]) if job["mode"] == "by" else rows
+
+
+def only_read(rows: DataFrame, job: InputJob, key: str) -> DataFrame:
+    """The rows that the task of this key reads of an input by key."""
+    if "reach" in job:
+        return any_of(rows, job["schema"], job["reach"]["key"], keys_read(job, key))
+    return only(rows, job["schema"], job["key"], key)
 
 
 def inputs_of_keys(

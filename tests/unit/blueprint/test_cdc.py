@@ -206,7 +206,7 @@ WRONG = [
     ("partial: [phone, PHONE]", "invalid-value", "twice"),
     ("history: versions\n      columns: [_Valid_to]", "invalid-value", "'_Valid_to'"),
     ("buckets: 0", "invalid-value", "from 1"),
-    ("on_tie: any", "invalid-value", "fail or greatest"),
+    ("on_tie: any", "invalid-value", "fail, greatest or upsert"),
     ("columns: name", "wrong-type", "a list"),
     ("colums: [name]", "unknown-key", "colums"),
     ("snapshots: true", "conflicting-keys", "'deletes'"),
@@ -246,6 +246,10 @@ def test_names_of_keys_that_cannot_be(keys: str, words: str) -> None:
     [problem] = problems(CUSTOMERS.replace("[id, shop]", keys))
     assert (problem.code, problem.line) == ("invalid-value", 10)
     assert words in problem.message
+
+
+def test_a_key_may_be_called_like_a_column_that_is_none_of_the_query() -> None:
+    assert node(EVENTS + CUSTOMERS.replace("[id, shop]", "[id, _at]"), "customers").slots
 
 
 @pytest.mark.parametrize("name", ["cust_", "c" * 95])

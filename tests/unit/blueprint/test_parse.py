@@ -121,6 +121,7 @@ def test_durations(text: str, seconds: float | None) -> None:
         ("{within: 2s}", 2.0, 2.0),
         ("30s", 30.0, None),
         ("manual", None, None),
+        ("'cron: 0 6 * * *'", None, None),
     ],
 )
 def test_how_a_topic_is_followed(text: str, seconds: float | None, within_s: float | None) -> None:
@@ -128,6 +129,69 @@ def test_how_a_topic_is_followed(text: str, seconds: float | None, within_s: flo
     body = one(f"read: {{{topic}, refresh: {text}}}")
     assert isinstance(body, Read)
     assert (body.refresh_s, body.within_s) == (seconds, within_s)
+
+
+def test_a_cron_expression_is_of_five_fields() -> None:
+    body = one(
+        "read: {connector: files, path: a, format: csv, refresh: 'cron:  0 6  * * mon-fri '}"
+    )
+    assert isinstance(body, Read)
+    assert (body.cron, body.refresh_s) == ("0 6 * * mon-fri", None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("61 6 * * *", "has a wrong minute"),
+        ("0 24 * * *", "has a wrong hour"),
+        ("0 6 32 * *", "has a wrong day of month"),
+        ("0 6 * 13 *", "has a wrong month"),
+        ("0 6 * * 8", "has a wrong day of week"),
+        ("0 0 6 * * *", "has 6 fields"),
+        ("@daily", "has 1 fields"),
+        ("", "has 0 fields"),
+        ("0 6 31 4,6 *", "day"),
+        (f"{','.join(['1'] * 50)} 6 * * *", "more than 100 characters"),
+    ],
+)
+def test_a_wrong_cron_expression_names_its_field(expression: str, fault: str) -> None:
+    with pytest.raises(InvalidBlueprint) as refused:
+        one(f"read: {{connector: files, path: a, format: csv, refresh: 'cron: {expression}'}}")
+    [problem] = refused.value.problems
+    assert problem.code == "invalid-value"
+    assert fault in problem.message
+
+
+WATCHED = "read: {{connector: {}, refresh: on_change}}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "files, path: a, format: csv",
+        "files, path: 'file:///a/*.csv', format: csv",
+        "delta, path: /data/table",
+    ],
+)
+def test_local_folders_may_be_listed_on_change(source: str) -> None:
+    body = one(WATCHED.format(source))
+    assert isinstance(body, Read)
+    assert (body.is_watched, body.within_s, body.refresh_s) == (True, 1.0, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("files, path: 's3://b/*.csv', format: csv", "an object store"),
+        ("kafka, servers: 'a:1', topic: t, schema: a INT", "a local folder"),
+    ],
+)
+def test_other_places_give_no_notice(source: str, reason: str) -> None:
+    with pytest.raises(InvalidBlueprint) as refused:
+        one(WATCHED.format(source))
+    [problem] = refused.value.problems
+    assert problem.code == "not-supported"
+    assert reason in problem.message
 
 
 def test_a_dataflow_may_be_empty() -> None:

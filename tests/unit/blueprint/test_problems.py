@@ -204,7 +204,6 @@ CASES = [
         "not-supported",
         python(f"inputs: {{self: previous, a: each}}\n  {DDL}\n  ^partition_by: [k]"),
     ),
-    ("not-supported", component("read: {connector: files, path: a, format: ^avro}")),
     ("missing-key", component(f"read: ^{{{TOPIC}, format: avro}}")),
     ("missing-key", component(f"read: ^{{{TOPIC}}}")),
     ("invalid-value", component(f"read: {{{TOPIC}, format: avro, registry: ^'r:1'}}")),
@@ -222,7 +221,8 @@ CASES = [
     ("invalid-value", s3("storage: {endpoint: ^'ftp://a'}")),
     ("literal-secret", s3("storage: {access_key_id: ^AKIA, secret_access_key: 'secret://a/b'}")),
     ("unknown-key", s3("storage: {^bucket: a}")),
-    ("not-supported", read("refresh: ^'cron: 0 6 * * *'")),
+    ("invalid-value", read("refresh: ^'cron: 0 6 * *'")),
+    ("invalid-value", read("refresh: ^'cron: 0 6 30 2 *'")),
     ("not-supported", read("refresh: ^continuous")),
     ("not-supported", read("on_bad_record: ^quarantine")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
@@ -301,6 +301,18 @@ CASES = [
     ("conflicting-keys", jdbc("full: true\n  ^incremental: {column: a}")),
     ("missing-key", jdbc("partitioned: ^{bounds: [1]}")),
     ("wrong-type", jdbc("partitioned: {column: a, bounds: [1, ^true]}")),
+    *(
+        ("invalid-value", component(f"read: {{connector: files, path: a, format: {text}}}"))
+        for text in (
+            "xlsx, ^options: {page: 1}",
+            "xlsx, ^options: {range: B2}",
+            "xlsx, ^options: {range: 'C1:B2'}",
+            "xlsx, ^options: {header: perhaps}",
+            "fixed, ^options: {columns: 'a:0-5'}",
+            "fixed, ^options: {columns: 'a:1-5, a:6-7'}",
+            "xml, ^options: {header: true}",
+        )
+    ),
     ("invalid-value", component("read: {connector: jdbc, url: ^h, table: t}")),
     ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
@@ -343,6 +355,20 @@ CASES = [
         component(
             "read: {connector: kafka, servers: 'a:1', topic: t, format: avro, registry: ^'http://169.254.1.1'}"
         ),
+    ),
+    (
+        "conflicting-keys",
+        component(
+            "read: {connector: kafka, servers: 'a:1', topic: t, format: debezium, schema: a INT, ^subject: s}"
+        ),
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: kafka, servers: 'a:1', topic: t, format: debezium}"),
+    ),
+    (
+        "conflicting-keys",
+        component("read: {connector: delta, path: /t, changes: true, ^deletes: {max: 0.5}}"),
     ),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),

@@ -43,6 +43,9 @@ AVRO = {"format": "avro", "registry": "http://a:1"}
 TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
     "read kafka json": {"schema": "a INT"},
+    "read kafka debezium": {"schema": "a INT"},
+    "read files fixed": {"options": {"columns": "a:1-5"}},
+    "read files xml": {"options": {"rowTag": "r"}},
     **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},
 }
 CASES = [

@@ -35,7 +35,7 @@ class BranchWorld(World):
         lake: MemoryLake | None = None,
     ) -> None:
         super().__init__(home, url=url, namespace=namespace, lake=lake)
-        planner = Planner(self.store, window=WINDOW)
+        planner = Planner(self.store, window=WINDOW, min_rows=0)
         self.settling = PlanExecutor(self.store, planner, "default", BRANCH)
         self.branching = Branching(
             self.store, "default", planner, FailingUnits(), window=WINDOW, since_trace=0

@@ -72,7 +72,7 @@ def headgate(*arguments: str) -> int:
 def test_validate_lists_every_problem_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert headgate("validate", "bad.yaml", "good.yaml", "binary.yaml") == 1
     out, err = capsys.readouterr()
-    lines = out.splitlines()
+    lines = [line for line in out.splitlines() if not line.startswith("  ")]  # no excerpts
     rule = "a to z, 0 to 9 and _, beginning with a letter, such as shop"
     assert lines[0] == f"bad.yaml:1:11: invalid-name: 'Shop' is no name ({rule})"
     assert lines[1].startswith("bad.yaml:4:61: unknown-key: there is no key 'colour' here (")
@@ -344,7 +344,7 @@ def test_tests_are_looked_at_before_spark_is_started(
     )
     assert run(["test", "tested.yaml"], Bootstrap()) == 1
     problem = "tested.yaml:8:27: unknown-key: dear has no input 'order' (did you mean 'orders'?)\n"
-    assert capsys.readouterr().err == problem
+    assert capsys.readouterr().err.splitlines(keepends=True)[0] == problem
     assert run(["test", "good.yaml"], Bootstrap()) == 0
     assert capsys.readouterr().out == "no tests: a transform has them below `tests:`\n"
     assert run(["test", "good.yaml", "-k", "dear"], Bootstrap()) == 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane.cli import failures, views
-from controlplane.cli.output import Lines, TextTable, show
+from controlplane.cli.output import Lines, TextTable, problem_excerpts, show
 from controlplane.core.errors import InvalidBlueprint, Problem
 
 SUMMARY: Any = {  # what is shown of it
@@ -208,3 +209,45 @@ def test_a_failure_names_files_as_they_were_typed() -> None:
             "hint": "read?",
         }
     ]
+
+
+def problem(file: str, line: int, column: int) -> dict[str, object]:
+    return {"file": file, "line": line, "column": column, "code": "c", "message": "m"}
+
+
+def test_a_problem_shows_its_line_with_a_caret(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text("dataflow: shop\n\tsql: SELECT\x1b[1m prise\n")
+    assert problem_excerpts([problem(str(file), 2, 7)])[1:] == [
+        r"     2 |  sql: SELECT\x1b[1m prise",
+        "       |       ^",
+    ]
+
+
+def test_the_caret_stands_below_its_place_in_a_long_line(tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{'x' * 5_000}!{'x' * 5_000}\n")
+    _, text, caret = problem_excerpts([problem(str(file), 1, 5_001)])
+    assert len(text) < 120
+    assert text[caret.index("^")] == "!"
+
+
+@pytest.mark.parametrize(("name", "line"), [("", 0), ("gone.yaml", 1), ("shop.yaml", 9)])
+def test_a_problem_without_a_line_has_no_excerpt(tmp_path: Path, name: str, line: int) -> None:
+    (tmp_path / "shop.yaml").write_text("dataflow: shop\n")
+    file = str(tmp_path / name) if name else ""
+    assert len(problem_excerpts([problem(file, line, 1)])) == 1
+
+
+@pytest.mark.parametrize(
+    "line", ["  sasl.password: hunter2", "  url: jdbc:postgresql://app:hunter2@db/shop"]
+)
+def test_a_line_that_may_hold_a_secret_is_not_shown(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(f"{line}\n")
+    assert "hunter2" not in "".join(problem_excerpts([problem(str(file), 1, 3)]))
+
+
+def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert len(problem_excerpts([problem(str(tmp_path / "pipe.yaml"), 1, 1)])) == 1

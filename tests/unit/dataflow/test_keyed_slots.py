@@ -227,3 +227,162 @@ def test_an_aggregate_of_the_only_input_by_key_has_parts() -> None:
     assert found.reason.endswith("; decomposable: sum, max of parts can be merged")
     joined = slots("SELECT f.k, sum(f.v) AS t FROM f JOIN g ON f.k = g.k GROUP BY f.k")
     assert not [slot for slot in joined.values() if "decomposable" in slot.reason]
+
+
+EVENTS = """
+  events:
+    read: {connector: files, path: /data/e, format: csv, schema: "at TIMESTAMP, shop STRING, v INT"}
+"""
+IN_ANOTHER_ZONE = EVENTS + "timezone: Asia/Kolkata\n"
+
+
+def windowed(window: str, key: str = "[{m: hour}]", more: str = EVENTS, hints: str = "{}") -> Slot:
+    text = (
+        f"SELECT {window}.start AS m, shop, sum(v) AS v FROM events GROUP BY {window}.start, shop"
+    )
+    return transform(text, key, hints, more).slots[0]
+
+
+@pytest.mark.parametrize(
+    ("window", "key"),
+    [
+        ("window(at, '1 minute')", "[{m: minute}]"),
+        ("window(at, '5 minutes')", "[{m: 15 minutes}]"),
+        ("WINDOW (at, 'interval 30 Minutes')", "[{m: hour}]"),
+        ("window(at, '1 hour')", "[{m: hour}]"),
+        ("window(at, '1 hour 30 minutes')", "[{m: day}]"),
+        ("window(at, '1 day')", "[{m: month}]"),
+        ("window(at, '1 minute')", "[{m: hour}, shop]"),
+    ],
+)
+def test_a_tumbling_window_that_divides_the_granule_is_read_by_its_time(
+    window: str, key: str
+) -> None:
+    slot = windowed(window, key)
+    assert (slot.mode, slot.columns[0], slot.is_proven) == ("by", "at", True)
+    assert "decomposable: sum of parts can be merged" in slot.reason
+
+
+TEXTS = EVENTS.replace("at TIMESTAMP", "at STRING")
+UNTYPED = EVENTS.replace(', schema: "at TIMESTAMP, shop STRING, v INT"', "")
+
+
+def test_a_window_over_texts_of_times_is_read_whole() -> None:
+    slot = windowed("window(at, '1 minute')", more=TEXTS)
+    assert (slot.mode, slot.reason) == ("all", "`all`: events: at is string, which has no hour")
+
+
+def test_a_window_over_unknown_types_is_decided_once_they_are_known() -> None:
+    text = "SELECT window(at, '1 minute').start AS m, v FROM events"
+    node = transform(text, "[{m: hour}]", more=UNTYPED)
+    assert node.slots[0].awaits_types
+    for kind, mode in (("TIMESTAMP", "by"), ("STRING", "all")):
+        decided = key_types.decided(node, {"events": parse_ddl(f"at {kind}, v INT")})
+        assert (decided.slots[0].mode, decided.slots[0].awaits_types) == (mode, False)
+
+
+SLIDES = "aggregate by the slide alone in a transform before, for example `window(at, '1 minute')`"
+DIVIDES = "take a granule that the windows divide, and the time zone UTC"
+
+
+@pytest.mark.parametrize(
+    ("window", "more", "reason", "cure"),
+    [
+        (
+            "window(at, '90 minutes')",
+            EVENTS,
+            "a window of 90 minutes may begin in another hour than its rows",
+            DIVIDES,
+        ),
+        (
+            "window(at, '1 hour')",
+            IN_ANOTHER_ZONE,
+            "windows begin by UTC, and each hour by Asia/Kolkata",
+            DIVIDES,
+        ),
+        (
+            "window(at, '10 minutes', '1 minute')",
+            EVENTS,
+            "a row has several sliding windows at line 1",
+            SLIDES,
+        ),
+        (
+            f"window(at, '{'1 minute ' * 20}')",
+            EVENTS,
+            "the key is not `window(column, 'length').start` at line 1",
+            "let each GROUP BY, join and window hold m",
+        ),
+        (
+            "window(at, '1 month')",
+            EVENTS,
+            "the key is not `window(column, 'length').start` at line 1",
+            "let each GROUP BY, join and window hold m",
+        ),
+    ],
+)
+def test_other_windows_are_read_whole_and_say_why(
+    window: str, more: str, reason: str, cure: str
+) -> None:
+    slot = windowed(window, more=more)
+    assert slot.mode == "all"
+    assert slot.reason.startswith(f"`all`: {reason}")
+    assert cure in slot.cure
+
+
+@pytest.mark.parametrize("key", ["[m]", "[{m: bucket 16}]"])
+def test_a_window_without_a_granule_is_read_whole_and_says_why(key: str) -> None:
+    slot = windowed("window(at, '1 hour')", key)
+    words = "`all`: m is the start of a window, and has no granule of time"
+    assert (slot.mode, slot.reason.split(";")[0]) == ("all", words)
+    assert DIVIDES in slot.cure
+
+
+@pytest.mark.parametrize("timezone", ["UTC", "Etc/UTC", "Z"])
+def test_each_name_of_utc_is_utc(timezone: str) -> None:
+    more = f"{EVENTS}timezone: {timezone}\n"
+    assert windowed("window(at, '1 hour')", more=more).mode == "by"
+
+
+def test_the_end_of_a_window_is_no_key() -> None:
+    text = "SELECT window(at, '1 hour').end AS m FROM events"
+    slot = transform(text, "[{m: hour}]", more=EVENTS).slots[0]
+    assert (slot.mode, "`window(column, 'length').start`" in slot.reason) == ("all", True)
+
+
+SESSIONS = (
+    "SELECT session_window(at, '30 minutes').start AS m, shop, count(*) AS n FROM events"
+    " GROUP BY session_window(at, '30 minutes'), shop"
+)
+
+
+def test_sessions_are_bounded_by_a_key_or_read_whole_on_purpose() -> None:
+    by_shop = transform(SESSIONS, "[{shop: bucket 16}]", more=EVENTS).slots[0]
+    assert (by_shop.mode, by_shop.columns) == ("by", ("shop",))
+    assert "decomposable" not in by_shop.reason
+    declared = transform(SESSIONS, "[{m: day}]", "{events: all}", EVENTS).slots[0]
+    assert declared.mode == "all"
+    for key in ("[{m: day}]", ""):
+        with pytest.raises(InvalidBlueprint) as refused:
+            transform(SESSIONS, key, more=EVENTS)
+        [problem] = refused.value.problems
+        assert (problem.code, problem.line) == ("unbounded-session", 13)
+        assert "bucket 16" in problem.hint
+
+
+@pytest.mark.parametrize("is_common", [False, True])
+def test_sessions_over_an_input_that_is_read_whole_are_refused_beside_one_by_key(
+    is_common: bool,
+) -> None:
+    sessions = "SELECT session_window(at, '1 hour').start AS s FROM events GROUP BY 1"
+    longest = "(SELECT max(s) AS s FROM sessions)"
+    if not is_common:
+        longest = f"(SELECT max(s) AS s FROM ({sessions}))"
+    text = f"SELECT f.k, max(e.s) AS s FROM f CROSS JOIN {longest} e GROUP BY f.k"
+    text = f"WITH sessions AS ({sessions}) {text}" if is_common else text
+    plain = transform(text.replace("session_window(at, '1 hour').start", "at"), more=EVENTS)
+    assert [slot.mode for slot in plain.slots if slot.name == "f"] == ["by"]
+    with pytest.raises(InvalidBlueprint) as refused:
+        transform(text, more=EVENTS)
+    assert [problem.code for problem in refused.value.problems] == ["unbounded-session"]
+    bounded = "WITH read AS (SELECT * FROM events) " + SESSIONS.replace("FROM events", "FROM read")
+    assert transform(bounded, "[{shop: bucket 16}]", more=EVENTS).slots[0].mode == "by"

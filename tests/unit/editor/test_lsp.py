@@ -105,7 +105,8 @@ def test_problems_are_those_of_validate(
     ]
     assert "did you mean" in found[0]["message"]
     assert run(["validate", str(path)], Bootstrap()) == 1
-    told = [line.split(": ")[0] for line in capfd.readouterr().out.splitlines()]
+    lines = [line for line in capfd.readouterr().out.splitlines() if not line.startswith("  ")]
+    told = [line.split(": ")[0] for line in lines]
     assert told == [
         f"{path}:{p['range']['start']['line'] + 1}:{p['range']['start']['character'] + 1}"
         for p in found

@@ -16,6 +16,7 @@ import pytest
 
 from dataplane.contract.source_objects import NESTED
 from dataplane.listing.file_columns import MOST_FIELDS, own_columns
+from tests.avro_files import avro_file
 
 
 def columns(body: bytes, kind: str, name: str = "x", **options: Any) -> list[str] | None:
@@ -138,9 +139,12 @@ def test_footers(tmp_path: Path) -> None:
         assert shown(columns(body, kind)) == ["b", "a.x", "s", "s>n", "s>l", "s>l>m"]
         assert columns(body[: len(body) // 2], kind) is None
         assert columns(b"", kind) is None
+    body = avro_file(table.drop(["a.x"]))
+    assert shown(columns(body, "avro")) == ["b", "s", "s>n", "s>l", "s>l>m"]
+    assert columns(body[:30], "avro") is None
 
 
 def test_fixed_columns() -> None:
     assert columns(b"\xff", "text") == ["value"]
     assert columns(b"", "binary") == ["content", "length"]
-    assert columns(b"", "avro") is None
+    assert columns(b"", "unknown") is None

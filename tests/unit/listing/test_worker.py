@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 from controlplane.core.schema.ddl_schemas import parse_ddl
 from dataplane.contract.claims import Claim
@@ -24,9 +25,10 @@ from dataplane.contract.results import Measures, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import ListingResult, listing_head
 from dataplane.listing.version_cache import Versions, cache_file
-from dataplane.runtime.client import AttemptFenced, Ended, Heartbeat, Reported
+from dataplane.runtime import worker
+from dataplane.runtime.client import AttemptFenced, CallRefused, Ended, Heartbeat, Reported
 from dataplane.runtime.heartbeats import Orders
-from dataplane.runtime.worker import WAITS, WRITES, WorkerState, perform, run
+from dataplane.runtime.worker import SLICES, WAITS, WRITES, WorkerState, perform, run
 from dataplane.runtime.worker_slots import MOST_LONG_POLLS, Slots
 from tests.unit.listing.location import list_job
 
@@ -69,7 +71,7 @@ class Script:
     def claim(
         self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
     ) -> Claim | None:
-        assert set(kinds) in (WAITS, WRITES)
+        assert set(kinds) in (WAITS, WRITES, SLICES)
         with self.changed:
             theirs = [c for c in self.claims if c is None or c["kind"] in kinds]
             if theirs:
@@ -114,6 +116,20 @@ class Reports(Script):
         if attempt == self._after:
             self._then()
         return super().report(attempt, results, measures)
+
+
+class Refusing(Script):
+    """A control plane of the version before, until it is replaced."""
+
+    is_old = True
+
+    def claim(
+        self, kinds: Iterable[Kind], wait_s: float, without: Collection[str] = ()
+    ) -> Claim | None:
+        if set(kinds) == SLICES and self.is_old:
+            self.is_old = False
+            raise CallRefused("422: slice")
+        return super().claim(kinds, wait_s, without)
 
 
 class Holding(WorkerState):
@@ -265,8 +281,21 @@ def test_a_worker_loads_neither_spark_nor_arrow() -> None:
 
 
 def test_a_worker_asks_for_work_of_workers_alone() -> None:
-    assert WAITS | WRITES == WORKER_KINDS
+    assert WAITS | WRITES | SLICES == WORKER_KINDS
     assert not WAITS & WRITES
+    assert not (WAITS | WRITES) & SLICES
+
+
+def test_slices_are_asked_for_again_after_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "REFUSED_S", 0.0)
+    told = {**claim("slice", {}, {"objects": []}), "lake": tmp_path.as_uri()}
+    script = Refusing(cast("Claim", told))
+    state = WorkerState(script, Versions(), Slots(1))
+    with closing(state.beats):
+        state.read_slices()
+    assert [attempt for attempt, _ in script.reported] == ["1"]
 
 
 def test_footers_of_what_an_earlier_version_parsed(tmp_path: Path) -> None:

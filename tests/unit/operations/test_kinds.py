@@ -26,8 +26,9 @@ def test_each_kind_has_its_row() -> None:
     assert not WORKER_KINDS & DRIVER_KINDS
 
 
-def test_only_a_driver_writes_a_manifest() -> None:
-    assert {kind for kind, traits in KINDS.items() if traits.has_manifest} <= DRIVER_KINDS
+def test_only_drivers_and_workers_that_read_slices_write_manifests() -> None:
+    writers = {kind for kind, traits in KINDS.items() if traits.has_manifest}
+    assert writers - DRIVER_KINDS == {"slice"}
 
 
 def test_a_process_takes_tasks_of_its_kinds_and_those_for_either() -> None:

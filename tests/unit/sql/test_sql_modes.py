@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controlplane.core.sql import analyse
+from controlplane.core.sql import PARTS, Unproven, analyse, apply_edits
 from controlplane.core.sql.functions import (
     AGGREGATES,
     CHANCE,
@@ -37,6 +37,25 @@ def test_aggregates_in_any_spelling(call: str) -> None:
 @pytest.mark.parametrize("name", sorted(AGGREGATES | WINDOWS))
 def test_no_aggregate_is_row_wise(name: str) -> None:
     assert analyse(f"SELECT {name}(a) FROM f").mode("f").mode == "all"
+
+
+@pytest.mark.parametrize("window", ["window(a, '1 hour')", "WINDOW (a, '2 hours', '1 hour')"])
+def test_a_window_of_time_is_row_wise_and_no_clause(window: str) -> None:
+    assert analyse(f"SELECT *, {window}.start AS b FROM f").mode("f").mode == "each"
+    grouped = analyse(f"SELECT count(*) AS n FROM f GROUP BY {window}, c WINDOW w AS (ORDER BY c)")
+    assert grouped.parsed
+    assert grouped.mode("f").reason == "`all`: GROUP BY at line 1"
+
+
+def test_windows_are_split_by_their_start() -> None:
+    text = "SELECT window(a, '1 hour').start AS h, sum(v) AS v FROM f GROUP BY window(a, '1 hour')"
+    split = analyse(text).split("f")
+    first = "SELECT window(a, '1 hour').start AS _g0, sum(v) AS _p0 FROM f GROUP BY 1"
+    assert apply_edits(text, split.partial).strip() == first
+    whole = f"SELECT _g0 AS h, max(_p0) AS v FROM {PARTS} GROUP BY _g0"
+    assert apply_edits(text, split.outline) == whole
+    with pytest.raises(Unproven, match="a is none of the groups"):
+        analyse(text.replace("start", "end")).split("f")
 
 
 def test_chance_does_not_change_the_mode() -> None:

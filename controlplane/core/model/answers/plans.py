@@ -145,7 +145,7 @@ class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the
     answer of `refresh`: from what was found the last time). `objects` are the first ten. `problem`:
     why it was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it
-    is paused or listed on request only."""
+    is paused or listed on request only. `due`: of a cron expression, when the next look is due."""
 
     dataset: str
     location: str
@@ -154,6 +154,7 @@ class SourceChange(TypedDict):
     objects: list[SourceObjectChange]
     problem: str | None
     is_left_alone: bool
+    due: NotRequired[str]
 
 
 class DatasetBasis(TypedDict):
@@ -216,8 +217,10 @@ class PlanAnswer(TypedDict):
 
 
 class SourceOrigin(TypedDict):
-    """A source behind a dataset, with the addresses of some of its objects."""
+    """A source behind a dataset, with the addresses of some of its objects. `due`: of a cron
+    expression, when the next look is due."""
 
     dataset: str
     location: str
     objects: list[str]
+    due: NotRequired[str]

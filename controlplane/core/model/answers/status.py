@@ -22,13 +22,27 @@ from controlplane.core.model.states import Cause
 
 class ListingLateness(TypedDict):
     """When a source was last listed, when it is due, since when a worker is at it, and how far it
-    is behind."""
+    is behind. `cron`: the expression that says when it is due."""
 
     at: str | None
     due: str | None
     since: str | None
     refresh_s: float | None
     behind_s: float
+    cron: NotRequired[str]
+
+
+class SourceLag(TypedDict):
+    """Rows of a stream that are listed and not committed. `seconds`: how long the oldest of them
+    has waited `since` it was listed; None where that is not known.
+
+    `rows`: None before the first listing. `sentence` says the same, and why there may be more.
+    """
+
+    rows: int | None
+    seconds: float | None
+    since: str | None
+    sentence: str
 
 
 class RunningWork(TypedDict):
@@ -78,9 +92,10 @@ class OfferedAs(TypedDict):
 
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last
-    looked at) and `listing` are there for sources, `times` where it was requested, `freshness`
-    where it is expected. `wider`: where an inferred schema is wider than the source objects, in
-    sentences. `hold`: where it was rolled back. `feed`: the feed that it is read from, `feeds`:
+    looked at) and `listing` are there for sources, `lag` for streams, `times` where it was
+    requested, `freshness` where it is expected. `tasks_left`: tasks that are still to be done, at
+    most, while there are some. `wider`: where an inferred schema is wider than the source objects,
+    in sentences. `hold`: where it was rolled back. `feed`: the feed that it is read from, `feeds`:
     those that offer it. `own`: in a branch, whether it has states of its own there; else they are
     main's."""
 
@@ -97,6 +112,8 @@ class DatasetStatus(TypedDict):
     error: ErrorReport | None
     as_of: NotRequired[str | None]
     listing: NotRequired[ListingLateness]
+    lag: NotRequired[SourceLag]
+    tasks_left: NotRequired[int]
     wider: NotRequired[list[str]]
     hold: NotRequired[DatasetHold]
     freshness: NotRequired[DatasetFreshness]
@@ -123,9 +140,11 @@ class SparkSchema(TypedDict):
 
 
 class DatasetAnswer(DatasetStatus):
-    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view."""
+    """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view.
+    `rows_last_minute`: how many rows more than a minute ago a stream's dataset has."""
 
     namespace: str
+    rows_last_minute: NotRequired[int]
     schema: SparkSchema | None
     description: str
     logic: str

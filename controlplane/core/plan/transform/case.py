@@ -34,6 +34,12 @@ class Case:
         return [i for i in self.inputs if i.is_parted]
 
     @property
+    def leading(self) -> list[Input]:
+        """Inputs whose keys are those of the output: rows of neighbouring granules alone make no
+        partition."""
+        return [i for i in self.parted if i.slot.reach is None]
+
+    @property
     def is_whole(self) -> bool:
         """No input is half-built."""
         return all(i.is_whole for i in self.inputs)

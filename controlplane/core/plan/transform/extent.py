@@ -24,6 +24,8 @@ from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 
+REACHED_AT_ONCE = 10_000  # partitions that changes may reach and that are looked up together
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -94,8 +96,42 @@ def _is_same_input(case: Case, i: Input, used: State | PartialState) -> bool:
 
 
 def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.EntryChange]]:
-    """The differences of the inputs that are read by partition from those that were used."""
-    pairs = [(used.inputs[i.tree_name].root, i.root) for i in case.parted]
+    """The differences of the inputs that are read by partition from those that were used: each is
+    about a partition of the output."""
+    return (yield from _differences(case.leading, used))
+
+
+def _reached(case: Case, used: State | PartialState) -> Deciding[set[str]]:
+    """The partitions of the output that read neighbouring granules which differ. Few of those that
+    a change reaches may exist, so not all are listed at once."""
+    reached: set[str] = set()
+    for i in case.parted:
+        if i.slot.reach is None:
+            continue
+        changes = yield from _differences([i], used)
+        keys: set[str] = set()
+        for change in changes:
+            keys.update(case.node.keys_reached(i.slot, change.key))
+            if len(keys) >= REACHED_AT_ONCE:
+                reached |= yield from _present(case, sorted(keys))
+                keys.clear()
+        reached |= yield from _present(case, sorted(keys))
+    return reached
+
+
+def _present(case: Case, keys: Sequence[str]) -> Deciding[set[str]]:
+    """Those of the keys that the inputs have which make partitions."""
+    yield from lookups.nodes([(i.root, keys) for i in case.leading])
+    present: set[str] = set()
+    for i in case.leading:
+        present |= tree.lookup(case.nodes, i.root, keys).keys()
+    return present
+
+
+def _differences(
+    inputs: Iterable[Input], used: State | PartialState
+) -> Deciding[list[tree.EntryChange]]:
+    pairs = [(used.inputs[i.tree_name].root, i.root) for i in inputs]
     changes = yield from lookups.diffs(pairs)
     return list(chain.from_iterable(changes))
 
@@ -103,18 +139,16 @@ def differences(case: Case, used: State | PartialState) -> Deciding[list[tree.En
 def _changed(case: Case, state: State) -> Deciding[Extent]:
     """The keys in which the inputs differ from those that the state was built from."""
     changes = yield from differences(case, state)
-    keys = sorted({change.key for change in changes})
-    yield from lookups.nodes([(i.root, keys) for i in case.parted])
-    nodes = case.nodes
-    present: set[str] = set()
-    for i in case.parted:
-        present |= tree.lookup(nodes, i.root, keys).keys()
+    reached = yield from _reached(case, state)
+    changed = {change.key for change in changes}
+    keys = sorted(changed | reached)
+    present = yield from _present(case, keys)
     present_keys = [key for key in keys if key in present]
-    removed = tuple(key for key in keys if key not in present)
+    removed = tuple(key for key in keys if key in changed - present)
     base = state.root
     # Many are computed in windows: then the base is a partial root, whose holes they are.
     if len(present_keys) > case.planning.exact:
-        base = _without(nodes, base, keys)
+        base = _without(case.nodes, base, keys)
     return Extent(base, len(present_keys), present_keys, listed(present_keys), removed)
 
 
@@ -123,9 +157,9 @@ def carried(case: Case, used: State | PartialState) -> Deciding[bytes]:
     changes = yield from differences(case, used)
     # With several inputs, a key that is new to one of them may be there because of another one.
     several = len(case.parted) > 1
-    changed_keys = sorted(
-        {change.key for change in changes if several or change.before is not None}
-    )
+    changed = {change.key for change in changes if several or change.before is not None}
+    reached = yield from _reached(case, used)
+    changed_keys = sorted(changed | reached)
     yield from lookups.nodes([(used.root, changed_keys)])
     return _without(case.nodes, used.root, changed_keys)
 
@@ -136,7 +170,7 @@ def _without(nodes: tree.NodeStore, root: bytes, keys: Iterable[str]) -> bytes:
 
 def _holes(case: Case, base: bytes) -> Deciding[Extent]:
     """All keys of the inputs that `base` lacks."""
-    roots = [i.root for i in case.parted]
+    roots = [i.root for i in case.leading]
     summary = union(lacking(case.nodes, root, base) for root in roots)
     keys = yield from windows.hole_keys(case.planning, roots, base, summary.count)
     if isinstance(keys, list):

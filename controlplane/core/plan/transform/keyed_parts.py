@@ -12,6 +12,8 @@ is one part, and one merge of the parts of its hour.
       | partitions
     follow_by      their parts, as far as memory has them
       |
+    _is_small      few rows, and no key in many partitions              -> Plain
+      |
     _is_smaller    the parts there have as many rows as their input     -> Plain
       |
     KeyedParts     the parts of these partitions, on their way to the input's root
@@ -152,6 +154,8 @@ def follow(case: Case, keys: Sequence[str]) -> Deciding[KeyedParts | Plain]:
         return Plain("plain query: too many partitions hold the changed keys")
     if not holders or count < fewest * len(holders):
         return Plain(f"plain query: fewer than {fewest} partitions hold a key")
+    if (yield from _is_small(case, division.of, holders)):
+        return Plain(f"plain query: fewer than {case.planning.min_rows:,} rows to read")
     parts = yield from _parts(case, division, holders)
     if parts is None:
         return Plain()
@@ -229,6 +233,19 @@ def _holders(case: Case, of: Input, keys: Sequence[str]) -> Deciding[dict[str, l
         if count > MOST_PAIRS:
             break
     return holders
+
+
+def _is_small(case: Case, of: Input, holders: Mapping[str, Sequence[str]]) -> Deciding[bool]:
+    """Whether reading these partitions costs less than tasks for their parts. Not where a key is
+    in so many that steps of merges spare a task most of their files."""
+    planning = case.planning
+    if max(map(len, holders.values())) > planning.widest:
+        return False
+    partitions = sorted(set(chain.from_iterable(holders.values())))
+    yield from lookups.nodes([(of.of.root, partitions)])
+    inputs = tree.lookup(case.nodes, of.of.root, partitions)
+    rows = sum(partition.content.rows for partition in inputs.values())
+    return rows < planning.min_rows
 
 
 def _is_smaller(parts: KeyedParts) -> bool:

@@ -178,6 +178,8 @@ def _next_step(case: Case) -> Deciding[Decision]:
     schema = case.node.with_reason(schema_in(memos[analysis]))
     # What volatile code gives for one key is not what it gives for the next
     is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
+    # Rows of a granule that several keys read would meet rows of all of them
+    is_together = is_together and case.leading == case.parted
     case = replace(case, is_together=is_together)
     if case.node.fold is not None:
         assert build is not None  # a fold has no `by` input, and waits for partial ones
@@ -309,7 +311,7 @@ def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:
     """Ask for what an index lacks. Which partitions of the output follow from it is not known
     yet."""
     missing = union(
-        [lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.parted))]
+        [lacking(case.nodes, root) for root in (case.root, *(i.root for i in case.leading))]
     )
     keys = _or_whole(missing)
     work = item_of(case, "compute", lagging.missing, keys)

@@ -106,8 +106,12 @@ def _inputs(node: Transform, schemas: Mapping[str, Schema]) -> dict[str, InputJo
 
 def _input(node: Transform, slot: Slot, schema: Schema) -> InputJob:
     read: InputJob = {"view": view_of(slot.name), "mode": slot.mode, "schema": schema}
-    if slot.mode == "by":
+    if slot.mode == "by" and slot.reach is None:
         read["key"] = slot_parts(node, slot, schema)
+    if slot.reach is not None:
+        before_s, after_s = slot.reach
+        key = slot_parts(node, slot, schema)
+        read["reach"] = {"key": key, "before_s": before_s, "after_s": after_s}
     return read
 
 

@@ -4,6 +4,7 @@ that they share."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
@@ -21,7 +22,7 @@ from controlplane.core.plan.transform.transform_jobs import (
     with_shared,
 )
 from dataplane.contract.encoding import Encoded
-from dataplane.contract.identity import EMPTY, slot_id, task_key
+from dataplane.contract.identity import EMPTY, Content, slot_id, task_key
 from dataplane.contract.jobs import is_batched
 from dataplane.contract.schemas import encoded
 
@@ -45,8 +46,8 @@ def job_of(case: Case) -> StoredTransformJob:
 
 def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Deciding[dict[str, Task]]:
     """The task of each of these partitions; those that wait for an input are left out."""
-    yield from lookups.nodes([(i.root, keys) for i in case.parted])
-    entries_of = {i.slot.name: tree.lookup(case.nodes, i.root, keys) for i in case.parted}
+    yield from lookups.nodes([(i.root, _keys_read(case, i, keys)) for i in case.parted])
+    entries_of = {i.slot.name: _entries(case, i, keys) for i in case.parted}
     waiting = set().union(*(_waiting(case, i, keys) for i in case.parted))
     digest, shared = (
         ids.job_id(job),
@@ -68,6 +69,28 @@ def tasks_of(case: Case, job: StoredTransformJob, keys: Sequence[str]) -> Decidi
         if key not in waiting
         for reads in ({name: entries.get(key) for name, entries in entries_of.items()},)
     }
+
+
+def _keys_read(case: Case, i: Input, keys: Sequence[str]) -> Sequence[str]:
+    """The keys of the input's rows that these output partitions read, in order."""
+    if i.slot.reach is None:
+        return keys
+    return sorted({read for key in keys for read in case.node.keys_read(i.slot, key)})
+
+
+def _entries(case: Case, i: Input, keys: Sequence[str]) -> Mapping[str, tree.Entry]:
+    """By output partition, the entry of the rows that it reads; with the sum of their contents
+    where it reads those of neighbouring granules. No fragment holds just these."""
+    present = tree.lookup(case.nodes, i.root, _keys_read(case, i, keys))
+    if i.slot.reach is None:
+        return present
+    entries: dict[str, tree.Entry] = {}
+    for key in keys:
+        read = [present[k] for k in case.node.keys_read(i.slot, key) if k in present]
+        if read:
+            content = reduce(Content.plus, (part.content for part in read))
+            entries[key] = read[0]._replace(key=key, content=content)
+    return entries
 
 
 def _waiting(case: Case, i: Input, keys: Sequence[str]) -> set[str]:
