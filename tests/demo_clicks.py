@@ -21,11 +21,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from controlplane.client import Headgate
-from tests.e2e.workspace import Workspace
+from tests.e2e.workspace import Workspace, until
 from tests.servers.clicks import BATCH, COLUMNS, Clicks, Row, in_order
 
-WAIT_S = 300.0
-LOOK_AGAIN_S = 0.5
 DAY = timedelta(days=1)
 EDIT = ("sum(amount) AS amount", "sum(amount) AS amount, max(amount) AS largest")
 
@@ -43,10 +41,6 @@ class Size:
 FULL = Size()
 
 
-class Failed(Exception):
-    """A table is not what the batch computation gives."""
-
-
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="headgate-clicks-") as folder:
         _say("Starting a Kafka server and headgate serve ...")
@@ -55,7 +49,7 @@ def main() -> int:
             try:
                 with place.serving() as service, service.client() as api:
                     Tour(clicks, place, api).go()
-            except Failed as error:
+            except AssertionError as error:
                 _say(f"  {error}")
                 return 1
             finally:
@@ -92,11 +86,11 @@ class Tour:
     def await_batch(self) -> Mapping[str, int]:
         """The numbers of rows of the tables, once they are what the batch gives."""
         batch = self.clicks.batch()
-        ends = time.monotonic() + WAIT_S
-        while wrong := [name for name in BATCH if self.rows(name) != batch[name]]:
-            if time.monotonic() > ends:
-                raise Failed(f"Not what a batch gives: {', '.join(wrong)}")
-            time.sleep(LOOK_AGAIN_S)
+
+        def wrong() -> list[str]:
+            return [name for name in BATCH if self.rows(name) != batch[name]]
+
+        until(lambda: not wrong(), lambda: f"Not what a batch gives: {', '.join(wrong())}")
         return {name: len(rows) for name, rows in batch.items()}
 
     def rows(self, name: str) -> list[Row]:
@@ -158,7 +152,7 @@ class Tour:
         lines = self.place.processes().items()
         drivers = [process for process, line in lines if "-m dataplane driver" in line]
         if not drivers:
-            raise Failed("No driver runs")
+            raise AssertionError("no driver runs")
         for process in drivers:
             os.kill(process, signal.SIGKILL)
         self.clicks.sell(

@@ -84,8 +84,10 @@ def _offered(
     names: list[str] = []
 
     def look() -> None:
-        with suppress(Exception), session.service_client(ctx.params.get("home")) as client:  # type: ignore[union-attr]  # the next command will say it
-            names.extend(all_names(client, ctx.params.get("branch") or "main") if client else ())
+        assert session is not None
+        with suppress(Exception), session.service_client(ctx.params.get("home")) as client:
+            if client is not None:
+                names.extend(all_names(client, ctx.params.get("branch") or "main"))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()

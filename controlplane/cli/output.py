@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,10 +26,6 @@ STYLES = {
 }
 EXCERPT, EXCERPT_BEFORE = 100, 80  # characters of a line that are shown; before its place
 EXCERPT_BYTES = 4_000_000  # of a file; a longer one has no excerpts behind them
-MAY_BE_SECRET = re.compile(
-    r"passw|secret(?!://)|token|credential|access.?key|account.?key|api.?key|sas\b|://[^/\s]*@",
-    re.I,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +179,11 @@ def problem_excerpts(errors: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _excerpt(error: Mapping[str, Any], lines: Sequence[str]) -> list[str]:
     """Two lines of text, or none."""
+    # Only a command that has problems to show needs it
+    from controlplane.core.blueprint import credentials
+
     number, column = error.get("line") or 0, error.get("column") or 1
-    if not 0 < number <= len(lines) or MAY_BE_SECRET.search(lines[number - 1]):
+    if not 0 < number <= len(lines) or credentials.may_stand_in(lines[number - 1]):
         return []
     source = lines[number - 1].replace("\t", " ")
     cut = max(0, column - EXCERPT_BEFORE)

@@ -30,7 +30,7 @@ def tour(module_folder: Path) -> Iterator[Tour]:
 
 
 def test_each_step_ends_with_what_a_batch_gives(tour: Tour) -> None:
-    """A step that does not raises `Failed`, which names the tables."""
+    """A step that does not raises an error that names the tables."""
     tour.go()
 
 

@@ -18,6 +18,12 @@ _SECRET_IN_URL = re.compile(
 _HINT = "write secret://name/key; the value stays outside the blueprint"
 
 
+def may_stand_in(line: str) -> bool:
+    """Whether a line of a text may hold a credential."""
+    without = line.replace("secret://", "")
+    return bool(_SECRET_KEY.search(without) or _SECRET_IN_URL.search(without))
+
+
 def report(connector: Entries, problems: Problems) -> None:
     for key, value in _scalars(connector):
         if value.text.startswith("secret://") or not value.text:
