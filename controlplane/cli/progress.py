@@ -87,7 +87,7 @@ class ProgressDisplay:
     def show(self, progress: PassProgress) -> None:
         now = self._clock()
         for name, left in progress.tasks_left.items():
-            if progress.states.get(name) in MOVING:
+            if progress.states.get(name) == "building":  # a stale one waits for its inputs
                 work = self._work.setdefault(name, DatasetWork(now, left, left))
                 work.tasks = max(work.tasks, left)
         for name, work in self._work.items():

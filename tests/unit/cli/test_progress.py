@@ -79,7 +79,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Screen:
 def test_a_terminal_names_what_is_made_and_what_has_ended(terminal: Screen) -> None:
     clock = Clock()
     with ProgressDisplay(terminal, clock) as progress:
-        progress.show(Moving(2, BUILDING, {"shop.orders": 4, "shop.items": 2}))
+        both = {**BUILDING, "shop.items": "building"}
+        progress.show(Moving(2, both, {"shop.orders": 4, "shop.items": 2}))
         clock.now = 4.12
         ended = {**BUILDING, "shop.orders": "up_to_date", "shop.items": "failed"}
         progress.show(Moving(1, ended, {}))
@@ -125,3 +126,11 @@ def test_tasks_that_are_done_are_counted_while_a_dataset_is_published() -> None:
     assert out.getvalue() == (
         "headgate: 1 of 3 datasets are up to date; now shop.orders 12/12 tasks; publishing\n"
     )
+
+
+def test_a_dataset_that_waits_for_its_inputs_is_not_said_to_be_made() -> None:
+    out, clock = io.StringIO(), Clock()
+    with ProgressDisplay(out, clock) as progress:
+        clock.now = 10.0
+        progress.show(Moving(3, BUILDING, {"shop.orders": 3, "shop.items": 2}))
+    assert "shop.items" not in out.getvalue()
