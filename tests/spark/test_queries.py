@@ -269,5 +269,5 @@ def test_a_jvm_that_ends_costs_no_later_query(world: SparkWorld) -> None:
 def is_running(pid: int) -> bool:
     try:
         return " Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ended before, or while it was read
         return False

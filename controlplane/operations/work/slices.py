@@ -82,6 +82,8 @@ def disputes(tx: Tx, results: Sequence[TaskResult]) -> dict[bytes, TaskError]:
     if not checked:
         return {}
     memos = tx.traces.memos(checked)
+    if not memos:
+        return {}
     tx.traces.forget_memos(memos)
     errors: dict[bytes, TaskError] = {}
     for memo_key, memo in memos.items():

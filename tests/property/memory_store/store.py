@@ -446,6 +446,10 @@ class FlatTx(
     def memos(self, keys: Iterable[bytes]) -> dict[bytes, Memo]:
         return pick(self._space.memos, keys)
 
+    def forget_memos(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._space.memos.pop(key, None)
+
     def put_memos(self, values: Memos) -> None:
         self._space.memos.update(values)
 
@@ -500,7 +504,8 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "traces": (
         "hits=traces put=put_traces executed put_build=put_build_trace put_builds=put_build_traces "
-        "fragments put_profiles remembered memos put_memos referenced_attempts stored condemn files loose_outputs"
+        "fragments put_profiles remembered memos put_memos forget_memos referenced_attempts stored "
+        "condemn files loose_outputs"
     ),
     "queue": (
         "jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding branches_of tasks backlog "
