@@ -120,6 +120,33 @@ def test_a_malformed_file_keeps_its_own_error(world: World) -> None:
     assert world.error() == ("MALFORMED", "v is malformed")
 
 
+@pytest.mark.parametrize("policy", ["append", "sync"])
+def test_a_damaged_file_is_asked_for_its_columns_once(world: World, policy: str) -> None:
+    world.read(policy)
+    world.settle()
+    world.file("c.csv", 'k,v,"w""x"\n3,3,damaged\n')  # such a header is left to Spark
+    assert world.settle() == {"infer": 1}
+    assert world.error() == ("MALFORMED", "c.csv is malformed")
+    assert not world.settle()
+    world.file("c.csv", 'k,v,"w""x"\n3,3,3\n')
+    assert world.settle() == {"infer": 1, "parse": 1}
+    assert_settled(world)
+
+
+def test_files_that_do_not_fit_beside_a_damaged_one_are_asked_for_once(world: World) -> None:
+    world.read("sync", format="json")
+    lines(world, "a.json", {"k": 1, "s": {"x": 1}})
+    world.settle()
+    lines(world, "a.json", {"k": "x", "s": 1})
+    world.file("b.json", "damaged")
+    assert world.settle()["infer"] == 1
+    assert not world.settle()
+    world.remove("b.json")
+    world.settle()
+    assert world.decision().status in {"up_to_date", "failed"}
+    assert not world.settle()
+
+
 def test_fail_refuses_wider_types_too(world: World) -> None:
     world.read("fail")
     world.settle()

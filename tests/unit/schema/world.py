@@ -17,12 +17,13 @@ from typing import Any, cast
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from controlplane.core.plan.plan_values import user_error
 from controlplane.core.schema.ddl_schemas import struct, types
 from controlplane.operations.desired import blueprints
 from dataplane.connectors.files.folder_types import unfit, with_folders
 from dataplane.contract.claims import Claim, ParseClaim, ParseTask, TaskSpec
 from dataplane.contract.joins import is_held, join
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import NO_COLUMNS, Json, Schema
 from dataplane.contract.source_objects import SourceObject
 from dataplane.contract.types import NOTHING
@@ -100,6 +101,8 @@ class Typed(Engine):
         base: TaskResult = {"task": task["task"], "epoch": task["epoch"], "state": "done"}
         match claim["kind"]:
             case "infer":
+                if damaged := _damaged(objects_of(task)):
+                    return {**base, "state": "failed", "error": _malformed(damaged)}
                 return {**base, "result": {"schema": inferred(objects_of(task))}}
             case "parse":
                 return self._parse(claim, cast("ParseTask", task), base)
@@ -109,24 +112,28 @@ class Typed(Engine):
     def _parse(self, claim: ParseClaim, task: ParseTask, result: TaskResult) -> TaskResult:
         kinds = types(task["columns"])
         rows = [row for o in task["objects"] for row in rows_of(o)]
+        if damaged := _damaged(task["objects"]):
+            return {**result, "state": "failed", "error": _malformed(damaged)}
         if bad := _misfit(task, kinds):
-            error: Any = {
-                "kind": "user",
-                "condition": "MALFORMED",
-                "message": f"{bad} is malformed",
-                "detail": "",
-            }
-            error |= dict.fromkeys(("sqlstate", "file", "line", "column"))
             return {
                 **result,
                 "state": "failed",
-                "error": error,
+                "error": _malformed(bad),
                 "result": {"schema": inferred(task["objects"], task["columns"])},
             }
         cells = tuple(tuple(_cell(row.get(n)) for n in kinds) for row in rows)
         self._store(claim, task, Fragment(tuple(kinds), cells), result)
         result["schema"] = task["columns"]
         return result
+
+
+def _damaged(objects: Sequence[SourceObject]) -> str | None:
+    """The name of the first file that cannot be read at all."""
+    return next((o["name"] for o in objects if b"damaged" in path_of(o["uri"]).read_bytes()), None)
+
+
+def _malformed(what: str) -> TaskError:
+    return user_error("MALFORMED", f"{what} is malformed")
 
 
 def _misfit(task: ParseTask, kinds: Mapping[str, Json]) -> str | None:

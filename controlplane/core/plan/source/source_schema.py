@@ -164,7 +164,7 @@ def _inferred_kinds(
     case: ReadCase, extent: ReadExtent, schema: Schema, kinds: Kinds
 ) -> Deciding[Kinds | Decision]:
     """Columns that Spark infers from objects whose listing has no columns. Nothing where a schema
-    is declared, or nothing can be found out: then reading them will say why."""
+    is declared."""
     node = case.node
     if node.declared or not _is_text(node) or not any(None in some for some in kinds.values()):
         return {}
@@ -172,7 +172,7 @@ def _inferred_kinds(
     untold = {k: p for k, p in parts.items() if any(o["columns"] is None for o in p.objects)}
     inferred = yield from _infer(case, untold, extent.partitions)
     if isinstance(inferred, Decision):
-        return {} if inferred.status == "failed" else inferred
+        return inferred
     return {", ".join(list(untold)[:5]): [widening.own_paths(_named(node, schema, inferred))]}
 
 
@@ -314,9 +314,9 @@ def _again(
     schema = pin.schema
     inferred = yield from _infer(case, (yield from all_parts(case)), extent.partitions)
     if isinstance(inferred, Decision):
-        return (
-            Fitting(schema, _unfit(*worst)) if worst and inferred.status == "failed" else inferred
-        )
+        if worst is None or inferred.status != "failed":
+            return inferred
+        return replace(inferred, error=_unfit(*worst))  # it says more than the failed inference
     fixed, new = (
         types(case.node.declared or struct(())),
         types(with_values(_named(case.node, schema, inferred), case.node.read.format)[0]),
