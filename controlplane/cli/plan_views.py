@@ -110,11 +110,11 @@ def cost_lines(value: PlanAnswer) -> list[str]:
     return [f"cost: {in_words(cost)}"] if cost is not None and value["items"] else []
 
 
-def driver_lines(value: PlanAnswer) -> list[str]:
+def driver_lines(plan: PlanAnswer) -> list[str]:
     """What drivers cost without work, of dataflows that choose it."""
     return [
         f"drivers: {choice['dataflow']}, {choice['keep']}: {choice['sentence']}"
-        for choice in value.get("drivers") or ()
+        for choice in plan.get("drivers") or ()
     ]
 
 

@@ -110,7 +110,9 @@ def read_by_deltalake(location: str, since: int) -> list[Mapping[str, Any]]:
     return pa.table(DeltaTable(location).load_cdf(starting_version=since)).to_pylist()
 
 
-def replayed(feed: Feed, schema: Schema, versions: Iterable[int], before: Table) -> dict[int, Table]:
+def replayed(
+    feed: Feed, schema: Schema, versions: Iterable[int], before: Table
+) -> dict[int, Table]:
     """The rows of each version, by the changes alone."""
     table, tables = Counter(before), {}
     changes: dict[int, Table] = {}
