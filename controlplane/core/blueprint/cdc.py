@@ -232,9 +232,9 @@ def _change_data(fields: Fields, reading: Reading) -> ChangeData:
     _report_conflicts(fields, reading)
     report_columns(fields, reading)
     _report_untracked(fields, reading)
-    span = SPAN if fields[HISTORY] == "versions" else ()
-    span += KNOWN_SPAN if fields[VALID_FROM] else ()
-    report_names(fields, (KEYS, SEQUENCE_BY, PARTIAL), span, reading)
+    span = SPAN if fields[HISTORY] == "versions" else NO_COLUMNS
+    known_span = KNOWN_SPAN if fields[VALID_FROM] else NO_COLUMNS
+    report_names(fields, (KEYS, SEQUENCE_BY, PARTIAL), span + known_span, reading)
     return ChangeData(
         source=fields[FROM],
         keys=(*fields[KEYS], *([fields[VALID_FROM]] if fields[VALID_FROM] else [])),
@@ -272,11 +272,11 @@ def _report_conflicts(fields: Fields, reading: Reading) -> None:
         _conflict(fields, PARTIAL, "history: versions", hint, reading)
     else:
         hint = "write history: versions, or remove it"
-        for key in (TRACK, VALID_FROM):
-            _conflict(fields, key, "history: none, which has no versions", hint, reading)
-    for key in (TRUNCATES, SNAPSHOTS) if fields[VALID_FROM] else ():
+        for of_versions in (TRACK, VALID_FROM):
+            _conflict(fields, of_versions, "history: none, which has no versions", hint, reading)
+    for of_all_keys in (TRUNCATES, SNAPSHOTS) if fields[VALID_FROM] else ():
         hint = "end each key by an event with deletes"
-        _conflict(fields, key, "valid_from", hint, reading)
+        _conflict(fields, of_all_keys, "valid_from", hint, reading)
     for key in (DELETES, TRUNCATES, PARTIAL) if fields[SNAPSHOTS] else ():
         hint = "remove it: a snapshot has all rows of its moment, and no others"
         _conflict(fields, key, "snapshots", hint, reading)

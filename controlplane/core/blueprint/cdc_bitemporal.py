@@ -45,7 +45,7 @@ def steps(keys: Sequence[str], valid: str) -> list[tuple[str, str]]:
     placed = (
         f"SELECT *, rank() OVER (PARTITION BY {version} ORDER BY _start) AS _place\nFROM _spans"
     )
-    known = (
+    following = (
         f"SELECT *, min(_start) OVER (PARTITION BY {version} ORDER BY _place {AFTER}) AS _after\n"
         "FROM _placed"
     )
@@ -55,7 +55,7 @@ def steps(keys: Sequence[str], valid: str) -> list[tuple[str, str]]:
         ("_bounded", bounded),
         ("_spans", spans),
         ("_placed", placed),
-        ("_known", known),
+        ("_known", following),
     ]
 
 
