@@ -40,7 +40,7 @@ from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
 from controlplane.core.review import NOTHING_CHANGED, Review
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import drivers_at_rest, review_views
+from controlplane.operations.inspect import review_views
 from controlplane.operations.planning import costs
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.results import TaskError
@@ -95,7 +95,7 @@ def plan(
     if failed := [d for d in plan.decisions if d.status == "failed"]:
         shown["failed"] = [_failed(decision) for decision in failed]
     flows = {decision.dataset.partition(".")[0] for decision in plan.decisions}
-    if drivers := drivers_at_rest.of_dataflows(facts, flows):
+    if drivers := costs.at_rest(facts, flows):
         shown["drivers"] = drivers
     return shown
 
