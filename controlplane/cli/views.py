@@ -214,6 +214,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> TextTable
 def plan(value: PlanAnswer) -> View:
     """The work that would run, and the cause of each item."""
     sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
+    sources += tuple(plan_views.driver_lines(value))
     if not value["items"]:
         if value.get("failed"):
             return [Lines(("nothing would run", *sources))]

@@ -52,7 +52,9 @@ FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delet
 TRIES = 5
 APP = "headgate"
 OURS = "_frags/"  # starts the paths of files that only we have written
+FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {
+    FEED: "true",
     "delta.checkpointInterval": "20",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 3650 days",
@@ -244,6 +246,11 @@ class TablePublication:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
+        if _lacks_feed(table):
+            self._ask()
+            table.alter.set_table_properties(
+                {FEED: "true"}, commit_properties=CommitProperties(max_commit_retries=0)
+            )
         sizes, is_change = (
             _active(table),
             not (self.is_layout and _same_rows(table, change, self.ours)),
@@ -300,6 +307,13 @@ def _is_foreign(table: DeltaTable) -> bool:
     return (
         bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
     )
+
+
+def _lacks_feed(table: DeltaTable) -> bool:
+    """A table of an earlier version of ours. The library would give tables that need a feature of
+    readers one more, which few readers have."""
+    protocol, properties = table.protocol(), table.metadata().configuration
+    return FEED not in properties and protocol.min_reader_version == 1
 
 
 def _active(table: DeltaTable) -> dict[str, int]:

@@ -94,6 +94,9 @@ def plan(
         shown["held"] = [{"dataset": name, **hold(facts.holds()[name])} for name in held]
     if failed := [d for d in plan.decisions if d.status == "failed"]:
         shown["failed"] = [_failed(decision) for decision in failed]
+    flows = {decision.dataset.partition(".")[0] for decision in plan.decisions}
+    if drivers := costs.at_rest(facts, flows):
+        shown["drivers"] = drivers
     return shown
 
 

@@ -40,6 +40,7 @@ MORE = [
     "      truncates: op = 'T'\n      history: versions\n",
     "      history: versions\n      track: {except: [seen]}\n      columns: {except: [op]}\n",
     "      partial: [phone]\n      truncates: op = 'T'\n      columns: [name, phone]\n",
+    "      history: versions\n      valid_from: effective_at\n",
 ]
 SNAPSHOTS = CUSTOMERS.replace("deletes: op = 'D'", "snapshots: true")
 
@@ -145,7 +146,14 @@ def test_names_and_conditions_stand_in_the_query_as_they_are_written() -> None:
     assert "no a `b or no it\\'s" in odd.query.text
 
 
-TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "n": "INT"}
+TYPES = {
+    "id": "BIGINT",
+    "shop": "STRING",
+    "lsn": "INT",
+    "op": "STRING",
+    "n": "INT",
+    "day": "DATE",
+}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +162,10 @@ TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "n": "I
         ("", {}),
         ("      partial: [n]\n      truncates: op = 'T'\n", {}),
         ("      history: versions\n", {"_valid_from": "INT", "_valid_to": "INT"}),
+        (
+            "      history: versions\n      valid_from: day\n",
+            {"_valid_from": "DATE", "_valid_to": "DATE", "_known_from": "INT", "_known_to": "INT"},
+        ),
     ],
 )
 def test_types_and_lineage_follow_from_a_list_of_columns(more: str, added: dict[str, str]) -> None:
@@ -189,6 +201,13 @@ def problems(components: str) -> list[Problem]:
 WRONG = [
     ("history: versions\n      partial: [phone]", "conflicting-keys", "history: versions"),
     ("track: {except: [seen]}", "conflicting-keys", "history: none"),
+    ("valid_from: day", "conflicting-keys", "history: none"),
+    (
+        "history: versions\n      valid_from: day\n      truncates: op = 'T'",
+        "conflicting-keys",
+        "valid_from",
+    ),
+    ("history: versions\n      valid_from: id", "invalid-value", "named twice"),
     ("columns: {except: [ID]}", "invalid-value", "'ID'"),
     ("columns: {except: [phone]}\n      partial: [phone]", "invalid-value", "'phone'"),
     ("partial: [shop]", "invalid-value", "'shop'"),
