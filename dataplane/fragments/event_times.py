@@ -1,6 +1,6 @@
 """The newest event times of a file with messages of a topic, by partition of the topic.
 
-The watermark of a dataset is made of them (`controlplane.core.plan.event_time`). They are measured
+The watermark of a dataset is made of them (`controlplane.core.plan.event_watermarks`). They are measured
 in files as they were written, so a driver and a worker say the same.
 """
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 
 from dataplane.contract.jobs import EventTimeRule
-from dataplane.contract.results import EventTimes, FileEntry
+from dataplane.contract.results import FileEntry, MeasuredTimes
 from dataplane.contract.schemas import Schema, field_types
 from dataplane.storage.lake import Lake
 
@@ -27,8 +27,8 @@ _MICROSECONDS = pa.timestamp("us", "UTC")
 
 
 def event_times(
-    lake: Lake, entry: FileEntry, schema: Schema, rule: EventTimeRule, listed_ms: int
-) -> EventTimes | None:
+    lake: Lake, file: FileEntry, schema: Schema, rule: EventTimeRule, listed_ms: int
+) -> MeasuredTimes | None:
     """`listed_ms`: when the messages were listed, in milliseconds since 1970; 0: not known. None
     where the column is no time."""
     if field_types(schema).get(rule["column"]) not in TYPES:
@@ -36,11 +36,11 @@ def event_times(
     newest: dict[str, int] = {}
     ahead = 0
     columns = list(dict.fromkeys((PARTITION, APPENDED, rule["column"])))
-    source = lake.open(entry["path"], entry["size"])
-    with pyarrow.parquet.ParquetFile(source) as file:
-        for batch in file.iter_batches(columns=columns, use_threads=False):
+    source = lake.open(file["path"], file["size"])
+    with pyarrow.parquet.ParquetFile(source) as parquet:
+        for batch in parquet.iter_batches(columns=columns, use_threads=False):
             ahead += _add(newest, batch, rule, listed_ms)
-    times: EventTimes = {
+    times: MeasuredTimes = {
         "column": rule["column"],
         "listed_ms": listed_ms,
         "newest_us": newest,

@@ -157,8 +157,8 @@ def _entries(
         label, path, size = file
         schema = written[label].schema
         file_profile = profiled_entry(attempt.lake, path, size, schema, with_counts=with_counts)
-        entry, columns, dictionaries = file_profile
-        return MeasuredFile(times.added(label, entry, schema), columns, dictionaries)
+        described, columns, dictionaries = file_profile
+        return MeasuredFile(times.added(label, described, schema), columns, dictionaries)
 
     files_by_label: dict[str, list[MeasuredFile]] = {label: [] for label in written}
     empty: list[str] = []
@@ -187,11 +187,11 @@ class _Times:
         listed_ms = {task_label(task): listed_at_ms(task["objects"]) for task in claim["tasks"]}
         return _Times(attempt.lake, claim["job"]["event_time"], listed_ms)
 
-    def added(self, label: str, entry: FileEntry, schema: Schema) -> FileEntry:
-        if self.rule is None or label not in self.listed_ms or not entry["rows"]:
-            return entry
-        times = event_times(self.lake, entry, schema, self.rule, self.listed_ms[label])
-        return entry if times is None else {**entry, "times": times}
+    def added(self, label: str, file: FileEntry, schema: Schema) -> FileEntry:
+        if self.rule is None or label not in self.listed_ms or not file["rows"]:
+            return file
+        times = event_times(self.lake, file, schema, self.rule, self.listed_ms[label])
+        return file if times is None else {**file, "times": times}
 
 
 def _rows(

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from dataplane.contract import results
+from dataplane.contract.results import MeasuredTimes
 
 SECOND_US = 1_000_000
 
@@ -49,7 +49,7 @@ class EventTimes:
     newest: tuple[PartitionTime, ...] = ()
     ahead: int = 0
 
-    def plus(self, measured: Iterable[results.EventTimes]) -> EventTimes:
+    def plus(self, measured: Iterable[MeasuredTimes]) -> EventTimes:
         """With more slices, in any order. Those of another column say nothing."""
         newest = {time.partition: time for time in self.newest}
         ahead = self.ahead

@@ -16,7 +16,7 @@ from controlplane.core.model.pins import FileColumns, Pin
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import event_time, lookups, salts, unfinished, windows
+from controlplane.core.plan import event_watermarks, lookups, salts, unfinished, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import (
     Action,
@@ -619,7 +619,7 @@ def _cut(case: ReadCase) -> dict[str, bytes]:
 
 
 def _state(case: ReadCase, root: bytes, schema: Schema) -> Deciding[State]:
-    times = yield from event_time.times_at(case, root)
+    times = yield from event_watermarks.times_at(case, root)
     inputs, cut = {"objects": replace(case.consumed, times=times)}, _cut(case)
     return next_state(
         case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case)

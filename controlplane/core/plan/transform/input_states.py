@@ -22,7 +22,7 @@ from typing import TypeAlias
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.model.states import CLOSED, KEYS, Cause, Consumed, PartialState, State
-from controlplane.core.plan import event_time, salts
+from controlplane.core.plan import event_watermarks, salts
 from controlplane.core.plan.plan_values import RECENT, Decision, Item, Planning, in_words
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 from dataplane.contract.identity import Content, schema_id
@@ -100,7 +100,7 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialS
     if isinstance(of, PartialState):
         above = planning.decisions.get(slot.dataset)
         pending = above.pending if above else None
-    watermark_us = event_time.watermark_us(planning.desired.nodes[slot.dataset], of)
+    watermark_us = event_watermarks.watermark_us(planning.desired.nodes[slot.dataset], of)
     consumed = Consumed(slot.dataset, of.root, digest, watermark_us=watermark_us)
     return Input(slot, of, schema, consumed, pending)
 

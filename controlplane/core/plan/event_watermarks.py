@@ -1,5 +1,5 @@
-"""Watermarks in plans: measured when a read component commits, handed on with the state of each
-input, and what they close.
+"""Watermarks in plans: they are measured when a read component commits, stand in the states of all
+that reads it, and close partitions.
 
 A dataset with `emit: final` has the partitions that are closed: those whose granule of time ends at
 the watermark or before it. It is planned over a tree of closed keys (`closed`), which is the tree
@@ -24,7 +24,7 @@ from controlplane.core.plan.source.read_extent import ReadCase
 from dataplane.contract.key_values import granule_text
 from dataplane.contract.keys import encode_segment
 from dataplane.contract.reach import end_of_granule
-from dataplane.contract.results import EventTimes as MeasuredTimes
+from dataplane.contract.results import MeasuredTimes
 
 CHUNK = 1_000  # fragments that are looked up together
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,15 +35,15 @@ _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzin
 
 
 def times_at(case: ReadCase, root: bytes) -> Deciding[EventTimes | None]:
-    """The event times of a root: those of the present state, with what was added since. None where
+    """The event times of a root: those of the present state, with those of slices that were added since. None where
     the component has no rule of event times."""
     rule = case.node.read.event_time
     if rule is None or case.node.output:
         return None
     base, before = EventTimes(rule.column), tree.EMPTY_ROOT
-    known = _known(case.state)
-    if known is not None and known.column == rule.column:
-        base, before = known, case.root
+    present = _times_of(case.state)
+    if present is not None and present.column == rule.column:
+        base, before = present, case.root
     [changes] = yield from lookups.diffs([(before, root)])
     # A newest time cannot be taken back: all slices are looked at again.
     if any(change.before is not None for change in changes):
@@ -55,7 +55,7 @@ def times_at(case: ReadCase, root: bytes) -> Deciding[EventTimes | None]:
     return base
 
 
-def _known(state: State | None) -> EventTimes | None:
+def _times_of(state: State | None) -> EventTimes | None:
     objects = state.inputs.get("objects") if state is not None else None
     return objects.times if objects is not None else None
 
@@ -71,7 +71,7 @@ def _measured(ids: Sequence[bytes]) -> Deciding[list[MeasuredTimes]]:
 
 def watermark_of_source(node: Source, state: State | None) -> Watermark | None:
     """That of a read component's state; None where none is known."""
-    rule, times = node.read.event_time, _known(state)
+    rule, times = node.read.event_time, _times_of(state)
     if rule is None or times is None or times.column != rule.column:
         return None
     return times.watermark(rule)
@@ -100,6 +100,15 @@ def time_of(us: int) -> datetime:
         return _LATEST if us > 0 else _EARLIEST
 
 
+def shown(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def closed_by(watermark_us: int) -> str:
+    """Why partitions of a dataset with `emit: final` are there."""
+    return f"closed by the watermark of {shown(time_of(watermark_us))}"
+
+
 def closed(
     nodes: tree.NodeStore, keys: Consumed, granule: str, watermark: int | None, after_s: int
 ) -> Consumed:
@@ -121,7 +130,7 @@ def _open(nodes: tree.NodeStore, root: bytes, granule: str, moment: datetime) ->
     column, _, _ = first.key.partition("/")[0].partition("=")
     start = f"{column}={encode_segment(granule_text(moment, granule, UTC))}"
     without_time = tree.scan(nodes, root, stop=f"{column}=")
-    for entry in chain(without_time, tree.scan(nodes, root, start=start)):
-        end = end_of_granule(entry.key, granule)
+    for possible in chain(without_time, tree.scan(nodes, root, start=start)):
+        end = end_of_granule(possible.key, granule)
         if end is None or end > moment:
-            yield entry.key
+            yield possible.key
