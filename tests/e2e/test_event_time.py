@@ -39,8 +39,8 @@ components:
 START = datetime(2026, 3, 1, 10, tzinfo=UTC)
 DELAY = timedelta(minutes=2)
 EXPECTED = """\
-SELECT time_bucket(INTERVAL 1 minute, at) AS minute, shop, count(*) AS n, sum(amount) AS total
-FROM messages WHERE time_bucket(INTERVAL 1 minute, at) + INTERVAL 1 minute <= ? GROUP BY ALL ORDER BY ALL
+SELECT time_bucket(INTERVAL 1 minute, "at") AS minute, shop, count(*) AS n, sum(amount) AS total
+FROM messages WHERE time_bucket(INTERVAL 1 minute, "at") + INTERVAL 1 minute <= ? GROUP BY ALL ORDER BY ALL
 """
 KINDS = "SELECT kind FROM past_attempts WHERE kind IN ('slice', 'parse') AND outcome = 'done'"
 Message = tuple[int, str, float, datetime]  # with its partition
@@ -68,7 +68,9 @@ def send(kafka: Kafka, messages: Iterable[Message], *, for_drivers: bool) -> Non
 def windows(messages: list[Message], watermark: datetime) -> list[tuple[object, ...]]:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.execute("CREATE TABLE messages (shop TEXT, amount DECIMAL(8,2), at TIMESTAMPTZ)")
+        connection.execute(
+            'CREATE TABLE messages (shop TEXT, amount DECIMAL(8,2), "at" TIMESTAMPTZ)'
+        )
         rows = [row[1:] for row in messages]
         connection.executemany("INSERT INTO messages VALUES (?, ?, ?)", rows)
         found = connection.execute(EXPECTED, [watermark]).fetchall()

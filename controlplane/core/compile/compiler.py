@@ -241,12 +241,12 @@ class _Step:
     def _source(self, read: Read) -> Source | None:
         location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
-        self._check_event_time(read, declared)
+        has_times = self._has_event_time(read, declared)
         checks = self._checks() if location is not None else ()
         self._refuse_zone(None)
         return (
             None
-            if location is None
+            if location is None or not has_times
             else node_identity.source(self.named, read, location, declared, checks)
         )
 
@@ -316,13 +316,16 @@ class _Step:
             self._refuse(e.code, str(e), "for example: year INT, name STRING")
             return None
 
-    def _check_event_time(self, read: Read, declared: Schema | None) -> None:
+    def _has_event_time(self, read: Read, declared: Schema | None) -> bool:
+        """Whether the column of its event time is a time, if it has one. Adds a problem."""
         if read.event_time is None or declared is None:
-            return
+            return True
         column = read.event_time.column
-        if field_types(declared).get(column) not in ("timestamp", "timestamp_ntz"):
-            message = f"event_time: {column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
-            self._refuse("invalid-value", message, "name a column of the schema, or _timestamp")
+        if field_types(declared).get(column) in ("timestamp", "timestamp_ntz"):
+            return True
+        message = f"event_time: {column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
+        self._refuse("invalid-value", message, "name a column of the schema, or _timestamp")
+        return False
 
     def _located(self, path: str) -> str | None:
         location = name_lookup.absolute(path, self.named.text.revision.file)

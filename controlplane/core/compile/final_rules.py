@@ -47,6 +47,8 @@ class FinalRules:
         return next(filter(None, map(self._fault_of, leading)), None)
 
     def _fault_of(self, slot: Slot) -> _Fault | None:
+        if slot.dataset not in self.nodes:
+            return None
         columns = self._event_columns(slot.dataset)
         if not columns:
             message = f"emit: final needs a watermark, and {slot.name} has no event time"
