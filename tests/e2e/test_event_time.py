@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from controlplane.client.connection import ApiError
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Workspace
@@ -122,6 +124,10 @@ def test_closed_windows_of_a_topic(tmp_path: Path, kafka: Kafka) -> None:
             assert api.dataset("shop.orders")["watermark"]["ahead"] == 1
             # A late row corrects a closed window.
             check(seconds(61, partition=0), START + timedelta(seconds=530) - DELAY)
+            reason = api.why("shop.per_minute")["reason"]
+            assert reason.endswith("closed by the watermark of 2026-03-01 10:06:50 UTC")
+            with pytest.raises(ApiError, match="closed by the watermark of 2026-03-01 10:06:50"):
+                api.why("shop.per_minute", "minute=2026-03-01T10%3A07")
             assert {kind for (kind,) in workspace.query(KINDS)} == {"slice", "parse"}
             words = workspace.call("status", "--home", workspace.home)
             assert "closed by the watermark of 2026-03-01 10:06:50 UTC" in words

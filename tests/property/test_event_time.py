@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.explain.watermark_words import of_dataset
 from controlplane.core.plan.event_watermarks import watermark_us
 from controlplane.operations.desired import controls
 from controlplane.operations.planning.snapshot import desired
@@ -20,7 +21,8 @@ from tests.slices import sliced
 
 DELAY = 30
 PARTITIONS = 3
-FAULTS: tuple[Fault, ...] = ("none", "none", "dies", "dies late", "stutters", "straggles")
+# A task whose driver dies several times on end is given up
+FAULTS: tuple[Fault, ...] = (*["none"] * 20, "dies", "dies late", "stutters", "straggles")
 NEXT_YEAR = 365 * 24 * HOUR
 
 
@@ -140,6 +142,14 @@ def test_a_partition_is_computed_once_when_it_closes(world: StreamWorld) -> None
     works = [work.partition for work in world.engine.done if work.dataset == "a.hours"]
     computed = [key for key in works if key.startswith("t=")]
     assert computed == ["t=2026-01-01T10"]
+    words = "closed by the watermark of 2026-01-01 11:55:00 UTC"
+    with world.store.read() as tx:
+        node = desired(tx, BRANCH).nodes["a.hours"]
+    assert of_dataset(node, world.state("hours")) == {
+        "at": "2026-01-01T11:55:00+00:00",
+        "ahead": 0,
+        "sentence": words,
+    }
     # A late row is no lost row: the closed partition is corrected.
     world.engine.log[0].append(601)
     settle(world, whole=True)
@@ -160,6 +170,25 @@ def test_a_partition_that_comes_back_opens_what_it_is_behind(world: StreamWorld)
     settle(world, whole=True)
     assert watermark(world, "hours") == 300
     assert not world.rows("hours")
+
+
+def test_sentences_name_idle_partitions_and_rows_ahead(world: StreamWorld) -> None:
+    world.engine.now = 1_000
+    world.engine.log = {0: [300], 1: [310, 5_000]}
+    world.write("column: t, delay: 1m, idle: 30m")
+    settle(world, whole=True)
+    world.engine.now = 1_100
+    world.engine.log[1].append(500)
+    settle(world, whole=True)
+    with world.store.read() as tx:
+        watermark_words = of_dataset(desired(tx, BRANCH).nodes["a.orders"], world.state("orders"))
+    assert watermark_words == {
+        "at": "2026-01-01T08:19:00+00:00",
+        "ahead": 1,
+        "sentence": "the watermark is 2026-01-01 08:19:00 UTC, by partition 1;"
+        " partition 0 is idle since 2026-01-01 16:40:00 UTC;"
+        " 1 row is too far ahead, and left out of it",
+    }
 
 
 def test_rows_ahead_are_counted_and_close_nothing(world: StreamWorld) -> None:
