@@ -145,6 +145,8 @@ def _things(
         parts.append(Lines(tuple(late)))
     if lags := [line for d in datasets for line in _lag_lines(d)]:
         parts.append(Lines(tuple(lags)))
+    if marks := [d for d in datasets if "watermark" in d]:
+        parts.append(Lines(tuple(f"{d['name']}: {d['watermark']['sentence']}" for d in marks)))
     if lines := tuple(notes(datasets)):
         parts.append(Lines(lines))
     if targets:

@@ -97,6 +97,14 @@ def _segment(name: str, text: str) -> str:
     return f"{name}={encode_segment(text)}"
 
 
+def end_of_granule(key: str, granule: str) -> datetime | None:
+    """The end of the granule in the first part of a key. None where the part is no time between the
+    years 1 and 9999."""
+    text = column_texts(key)[0]
+    start = None if text is None else _start(text, granule)
+    return None if start is None else _end(start, granule)
+
+
 def _start(text: str, granule: str) -> datetime | None:
     """The start of the granule that has this text in a key."""
     try:

@@ -46,6 +46,7 @@ from controlplane.core.plan.transform.case import (
     state_after,
     uncertain,
 )
+from controlplane.core.plan.transform.closed_keys import with_closed_keys
 from controlplane.core.plan.transform.extent import still_right
 from controlplane.core.plan.transform.input_states import (
     Input,
@@ -196,6 +197,8 @@ def _roots(case: Case) -> list[bytes]:
 
 def _key_fault(case: Case) -> str | None:
     """Why an input cannot be read `by` the key."""
+    if case.node.body.is_final and not case.leading:
+        return "emit: final needs an input by key, and by their types the inputs are read whole"
     for i in case.inputs:
         if i.slot.mode != "by":
             continue
@@ -304,7 +307,7 @@ def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
         inputs.append(replace(i, index=index.trees))
         if lagging is None and not index.is_whole:
             lagging = index
-    return replace(case, inputs=tuple(inputs)), lagging
+    return with_closed_keys(replace(case, inputs=tuple(inputs))), lagging
 
 
 def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:
