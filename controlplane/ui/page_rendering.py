@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from controlplane.core.durations import duration
+from controlplane.core.model.answers.health import OpenProblem
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect.data_age import in_words
@@ -39,6 +41,12 @@ CAUSES: Mapping[str | None, str] = {
     "lost": "files were lost",
     "rollback": "rolled back",
     "resume": "resumed after a rollback",
+}
+SIGNS: Mapping[str, str] = {  # before the title of a tab
+    "failed": "\u2715",
+    "stale": "!",
+    "building": "\u25b8",
+    "up_to_date": "\u2713",
 }
 KINDS: Mapping[str, str] = {
     "sql": "SQL",
@@ -66,15 +74,15 @@ def environment() -> Environment:
     env.filters.update(
         human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence
     )
-    env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.filters.update(first_line=_first_line, short=_short, marked=_marked, instant=_instant)
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
-    env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
+    env.filters.update(lit=lit, standing=_standing, sign=_sign, span=in_words, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(
         headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key
     )
     env.globals.update(
-        static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate")
+        static=static_files.url, causes=CAUSES, kinds=KINDS, signs=SIGNS, release=version("headgate")
     )
     return env
 
@@ -99,20 +107,33 @@ def _sentence(text: str) -> str:
 
 def _standing(page: HomePage) -> str:
     """How everything stands, as a headline: what needs a user first."""
-    blocked = sum(need["state"] == "blocked" for need in page["needs"])
-    late = sum(need["freshness"] is not None for need in page["needs"])
-    problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
+    needs = page["needs"]
+    kinds = Counter(need["kind"] for need in needs)
+    blocked = sum(len(need["blocks"]) for need in needs)
+    problems = kinds["failed"] + kinds["waiting"] + kinds["blocked"] + kinds["contract"]
     phrases = [NOTHING] if page["standstill"] else []
     if problems:
-        phrases.append(
-            _counted(problems, "problem")
-            + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
-        )
-    elif blocked:
-        phrases.append(f"{_counted(blocked, 'dataset')} blocked")
-    if late:
+        more = f", blocking {_counted(blocked, 'dataset')}" if blocked else ""
+        phrases.append(_counted(problems, "problem") + more)
+    if late := _overdue_count(needs):
         phrases.append(f"{_counted(late, 'dataset')} overdue")
+    if kinds["warning"]:
+        phrases.append(_counted(kinds["warning"], "warning"))
     return "; ".join(phrases) or "All healthy"
+
+
+def _overdue_count(needs: Sequence[OpenProblem]) -> int:
+    """How many datasets have data that is older than it may be."""
+    own = sum(need["freshness"] is not None for need in needs)
+    return own + sum(b["freshness"] is not None for need in needs for b in need["blocks"])
+
+
+def _sign(page: HomePage) -> str:
+    """The state of everything in the shape of an icon."""
+    kinds = {need["kind"] for need in page["needs"]}
+    if page["standstill"] or kinds & {"failed", "waiting", "blocked", "contract"}:
+        return "failed"
+    return "stale" if kinds else "building" if page["work"] else "up_to_date"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -180,6 +201,10 @@ def _instant(seconds: float) -> str:
 def _marked(content: object, mark: bool) -> tuple[bool, object]:
     """For lists that are shown as one."""
     return mark, content
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
 
 
 def _short(name: str) -> str:

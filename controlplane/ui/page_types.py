@@ -11,8 +11,7 @@ from controlplane.core.model.answers import (
     DataflowAnswer,
     DataflowStatus,
     DatasetAnswer,
-    DatasetFreshness,
-    ErrorReport,
+    DriverStatus,
     HistoryAnswer,
     LeaderStatus,
     PartitionsAnswer,
@@ -28,26 +27,8 @@ from controlplane.core.model.answers.components import (
     RevisionEntry,
 )
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
+from controlplane.core.model.answers.health import Computation, OpenProblem
 from controlplane.core.model.json_values import JsonValue
-
-
-class OpenProblem(TypedDict):
-    """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile.
-    `freshness`: of a dataset that is overdue."""
-
-    name: str
-    state: State
-    sentence: str
-    error: ErrorReport | None
-    freshness: DatasetFreshness | None
-
-
-class Computation(TypedDict):
-    """One computation under way. `attempts`, `since`: None where no driver is at it yet."""
-
-    name: str
-    attempts: int | None
-    since: str | None
 
 
 class FlowSummary(TypedDict):
@@ -68,7 +49,11 @@ class FlowSummary(TypedDict):
 
 
 class HomePage(TypedDict):
+    """`at`: the time of the database. `drivers`: those that run, or are to start."""
+
     state: State
+    at: str
+    drivers: list[DriverStatus]
     leader: LeaderStatus | None
     standstill: Standstill | None
     needs: list[OpenProblem]

@@ -17,7 +17,6 @@ from controlplane.core.model.answers import (
     DataflowStatus,
     DatasetAnswer,
     DatasetFreshness,
-    ErrorReport,
     State,
     StatusAnswer,
     TargetStatus,
@@ -33,9 +32,12 @@ from controlplane.operations.inspect import (
     components,
     data_diff,
     datasets,
+    json_views,
+    open_problems,
     overview,
     past_texts,
     records,
+    work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
 from controlplane.ports.records import RenderRecords
@@ -43,14 +45,12 @@ from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
 from controlplane.ui.page_types import (
     BlueprintPage,
-    Computation,
     DatasetPage,
     FlowPage,
     FlowsPage,
     FlowSummary,
     HomePage,
     KeysPage,
-    OpenProblem,
     RecordsShown,
 )
 from controlplane.ui.ranges import KeysWithin
@@ -65,7 +65,6 @@ WORST_FIRST: tuple[State, ...] = (
     "held",
     "up_to_date",
 )
-NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
 WAVES = 6
 GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
@@ -95,51 +94,20 @@ KEYS: Mapping[str, str] = {
 
 
 def home(ctx: Context, branch: str) -> HomePage:
-    status = visible(ctx, overview.status(ctx, branch, long=True))
+    status = visible(ctx, overview.status(ctx, branch))
     parts = components.of_branch(ctx, branch)
+    with ctx.read() as tx:
+        now = tx.now()
     return {
         "state": status["state"],
+        "at": json_views.instant(now),
         "leader": status["leader"],
+        "drivers": [driver for driver in status["drivers"] if driver["state"] != "ended"],
         "standstill": status["standstill"],
-        "needs": _needs(status),
-        "work": work_now(status),
+        "needs": visible(ctx, open_problems.of_branch(ctx, branch)),
+        "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
         "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
         "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
-    }
-
-
-def _needs(status: StatusAnswer) -> list[OpenProblem]:
-    """Worst first, in order of names."""
-    needs: list[OpenProblem] = []
-    for flow in status["dataflows"]:
-        if "problem" in flow:
-            needs.append(_need(flow["name"], "failed", flow["problem"]))
-        for thing in (*flow["datasets"], *flow["targets"]):
-            age = overdue(thing)
-            if thing["state"] in NEEDS:
-                needs.append(
-                    _need(thing["name"], thing["state"], thing["reason"] or "", thing["error"], age)
-                )
-            elif age is not None:
-                needs.append(
-                    _need(thing["name"], thing["state"], age["reason"] or "", freshness=age)
-                )
-    return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
-
-
-def _need(
-    name: str,
-    state: State,
-    sentence: str,
-    error: ErrorReport | None = None,
-    freshness: DatasetFreshness | None = None,
-) -> OpenProblem:
-    return {
-        "name": name,
-        "state": state,
-        "sentence": sentence,
-        "error": error,
-        "freshness": freshness,
     }
 
 
@@ -147,26 +115,6 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     """How old its data is, where that is older than it may be."""
     age = cast("DatasetFreshness | None", thing.get("freshness"))
     return age if age and age["late"] else None
-
-
-def work_now(status: StatusAnswer) -> list[Computation]:
-    """Computations under way."""
-    work: list[Computation] = []
-    for flow in status["dataflows"]:
-        for thing in (*flow["datasets"], *flow["targets"]):
-            times = thing.get("times")
-            running = times["running"] if times else None
-            if running is not None:
-                work.append(
-                    {
-                        "name": thing["name"],
-                        "attempts": running["attempts"],
-                        "since": running["since"],
-                    }
-                )
-            elif thing["state"] == "building":
-                work.append({"name": thing["name"], "attempts": None, "since": None})
-    return work
 
 
 def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:

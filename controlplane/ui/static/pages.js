@@ -350,7 +350,16 @@ document.addEventListener("htmx:after:request", (event) => {
   sourceElement?.classList?.toggle("old", status >= 400 || status === 0);
 });
 document.addEventListener("htmx:error", (event) => event.detail.ctx?.sourceElement?.classList?.add("old"));
+// --- the tab says how everything stands
+
+function nameTab() {
+  const { tabTitle, tabIcon } = document.querySelector("[data-tab-title]")?.dataset ?? {};
+  if (!tabTitle) return;
+  document.title = tabTitle;
+  document.querySelector("link[rel=icon]").href = tabIcon;
+}
 document.addEventListener("htmx:after:swap", () => {
+  nameTab();
   localTimes(document);
   all("form[data-bulk]").forEach((form) => count(form.id));
   all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));
