@@ -74,7 +74,9 @@ def environment() -> Environment:
     env.filters.update(
         human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence
     )
-    env.filters.update(first_line=_first_line, short=_short, marked=_marked, instant=_instant)
+    env.filters.update(
+        bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
+    )
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
     env.filters.update(lit=lit, standing=_standing, sign=_sign, span=in_words, duration=duration)
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
@@ -82,13 +84,25 @@ def environment() -> Environment:
         headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key
     )
     env.globals.update(
-        static=static_files.url, causes=CAUSES, kinds=KINDS, signs=SIGNS, release=version("headgate")
+        static=static_files.url,
+        causes=CAUSES,
+        kinds=KINDS,
+        signs=SIGNS,
+        release=version("headgate"),
     )
     return env
 
 
 def _count(number: int) -> str:
     return f"{number:,}"
+
+
+def _bytes(number: int) -> str:
+    """In the largest unit of 1,000 of which there is one."""
+    size, units = float(number), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{number} B" if units[0] == "B" else f"{size:.3g} {units[0]}"
 
 
 def _words(name: str) -> str:

@@ -29,6 +29,7 @@ from controlplane.core.model.answers.components import (
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.answers.health import Computation, OpenProblem
 from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.inspect.dataset_facts import DatasetFacts
 
 
 class FlowSummary(TypedDict):
@@ -98,14 +99,15 @@ class DatasetPage(TypedDict):
     token may not see them.
 
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
-    `changed`: the changes of the chosen generation, with the first changed partitions; None where
-    none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
+    A page of one tab, or a fragment, has None for what it does not show. `changed`: the changes of
+    the chosen generation, with the first changed partitions; None where none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
     did not fail.
     """
 
     dataset: DatasetAnswer | TargetStatus
-    why: WhyAnswer
-    near: ComponentsAnswer
+    facts: DatasetFacts
+    why: WhyAnswer | None
+    near: ComponentsAnswer | None
     states: dict[str, State]
     code: ComponentCode | None
     history: HistoryAnswer | None

@@ -159,13 +159,13 @@ def address_of(cell: draw.Cell, chosen: str = "") -> str:
     if cell.count == 1:
         return f"/partition?key={quote(cell.last, safe='')}"
     after = f"from={quote(cell.first, safe='')}&" if cell.first else ""
-    return f"?{chosen}{after}to={quote(cell.last, safe='')}#partitions"
+    return f"?{chosen}{after}to={quote(cell.last, safe='')}"
 
 
 def words_of(cell: draw.Cell) -> str:
     rows = f"{cell.rows:,} rows"
     if cell.count == 1:
-        return f"{plain_key(cell.last) or 'the whole'}: {rows}"
+        return f"{plain_key(cell.last) or '(single partition)'}: {rows}"
     if not cell.count:
         return f"up to {plain_key(cell.last)}: all that was there is gone"
     return f"{cell.count:,} partitions up to {plain_key(cell.last)}: {rows}"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from typing_extensions import TypeIs
 
-from controlplane.core.errors import CorruptNode, NotFound
+from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import (
     DataDifference,
@@ -22,25 +21,22 @@ from controlplane.core.model.answers import (
     TargetStatus,
 )
 from controlplane.core.model.answers.components import DataflowText
-from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.operations.explore import partitions, waves
 from controlplane.operations.inspect import (
-    audit,
     causes,
     components,
     data_diff,
+    dataset_facts,
     datasets,
     json_views,
     open_problems,
     overview,
     past_texts,
-    records,
     work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
-from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
 from controlplane.ui.page_types import (
@@ -51,9 +47,10 @@ from controlplane.ui.page_types import (
     FlowSummary,
     HomePage,
     KeysPage,
-    RecordsShown,
 )
 from controlplane.ui.ranges import KeysWithin
+
+DatasetPart: TypeAlias = Literal["why", "near", "code", "history", "partitions", "checks"]
 
 WORST_FIRST: tuple[State, ...] = (
     "failed",
@@ -70,7 +67,6 @@ GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
-RECORDS = 20
 FAILED = 10  # partitions that are named
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 KEYS: Mapping[str, str] = {
@@ -220,28 +216,21 @@ def dataset(
     ctx: Context,
     branch: str,
     name: str,
-    render: RenderRecords,
+    parts: Collection[DatasetPart],
     *,
     chosen: int | None,
     within: KeysWithin,
-    with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises
-    NotFound."""
+    """`parts`: what of the page is looked up. `chosen`: the generation whose changes are listed.
+    `within`: the range of partitions. Raises NotFound."""
     answer = visible(ctx, datasets.dataset(ctx, branch, name))
-    parts = components.of_branch(ctx, branch)
-    why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
-    near = visible(ctx, parts.around(name))
     page: DatasetPage = {
         "dataset": answer,
-        "why": why,
-        "near": near,
-        "states": {
-            named["name"]: states[named["name"]]
-            for named in near["items"]
-            if named["name"] in states
-        },
-        "code": parts.code_of(name),
+        "facts": visible(ctx, dataset_facts.of_dataset(ctx, branch, name)),
+        "why": visible(ctx, causes.why(ctx, branch, name)) if "why" in parts else None,
+        "near": None,
+        "states": {},
+        "code": None,
         "history": None,
         "partitions": None,
         "ranges": None,
@@ -250,22 +239,37 @@ def dataset(
         "changed": None,
         "failed": None,
     }
-    if answer["state"] == "failed":
+    _add_graph(ctx, branch, page, parts)
+    if answer["state"] == "failed" and "why" in parts:
         page["failed"] = partitions.with_work(
             ctx, branch, name, "failed", partitions.KeyPage(limit=FAILED)
         )
     if not is_dataset(answer):
         return page
-    history = datasets.history(
-        ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
-    )
-    page["history"] = visible(ctx, history)
-    page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
-    if answer["generation"]:
+    if "history" in parts or chosen is not None:
+        history = datasets.history(
+            ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
+        )
+        page["history"] = visible(ctx, history)
+    if "checks" in parts:
+        page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
+    if answer["generation"] and "partitions" in parts:
         _add_partitions(ctx, branch, page, answer, chosen, within)
-        if with_records:
-            page["records"] = _records(ctx, branch, name, render)
     return page
+
+
+def _add_graph(
+    ctx: Context, branch: str, page: DatasetPage, parts: Collection[DatasetPart]
+) -> None:
+    """Its neighbours with their states, and its code."""
+    name, compiled = page["dataset"]["name"], components.of_branch(ctx, branch)
+    if "code" in parts:
+        page["code"] = compiled.code_of(name)
+    if "near" in parts:
+        states, near = overview.states(ctx, branch), visible(ctx, compiled.around(name))
+        names = [named["name"] for named in near["items"]]
+        page["near"] = near
+        page["states"] = {other: states[other] for other in names if other in states}
 
 
 def _add_partitions(
@@ -316,21 +320,6 @@ def _changed(
 
 def is_dataset(answer: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
     return "generation" in answer
-
-
-def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> RecordsShown:
-    """The first rows."""
-    try:
-        first_rows = records.first(ctx, branch, name, RECORDS)
-        if not first_rows.selection.files:
-            return {"items": [], "problem": None}
-        audit.note_read(
-            ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS}
-        )
-        text = b"".join(render(first_rows.selection))
-        return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
-    except (OSError, NotFound, CorruptNode, ValueError):
-        return {"items": [], "problem": "these rows cannot be read now: the log says why"}
 
 
 def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
