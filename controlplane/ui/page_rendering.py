@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections import Counter
@@ -59,6 +60,9 @@ FRAME = "base.html"  # has fragments that every page has
 # As sentences have it (`explain.cause_sentences.instant`)
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)")
 _TICKS = re.compile(r"`([^`\n]+)`")
+# Of requests that a page of ours, or a person, has made
+OWN_SITES = frozenset({"same-origin", "none"})
+ZIP_LEVEL = 5
 PART = "part_"  # begins the names of blocks that are fragments
 
 
@@ -241,6 +245,18 @@ def page(
     values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
     compiled = environment().get_template(template)
     if not part:
-        return HTMLResponse(within(compiled.render(values), branch), status)
+        return _answer(request, within(compiled.render(values), branch), status)
     block = {**environment().get_template(FRAME).blocks, **compiled.blocks}[PART + part]
-    return HTMLResponse(within("".join(block(compiled.new_context(values))), branch), status)
+    return _answer(request, within("".join(block(compiled.new_context(values))), branch), status)
+
+
+def _answer(request: Request, text: str, status: int) -> HTMLResponse:
+    """Compressed, where no other site has sent the browser here: pages repeat parts of an address,
+    so the length of a compressed page would tell a site that chooses the address of what else is
+    on the page."""
+    content, headers = text.encode(), {"Vary": "Accept-Encoding, Sec-Fetch-Site"}
+    is_understood = "gzip" in request.headers.get("accept-encoding", "")
+    if is_understood and request.headers.get("sec-fetch-site") in OWN_SITES:
+        content = gzip.compress(content, ZIP_LEVEL, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return HTMLResponse(content, status, headers)

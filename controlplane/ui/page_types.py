@@ -99,9 +99,9 @@ class DatasetPage(TypedDict):
     token may not see them.
 
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
-    A page of one tab, or a fragment, has None for what it does not show. `changed`: the changes of
-    the chosen generation, with the first changed partitions; None where none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
-    did not fail.
+    `changed`: the changes of the chosen generation, with the first changed partitions; None where
+    none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
+    did not fail. A page of one tab, or a fragment, has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
@@ -131,6 +131,7 @@ class BlueprintPage(TypedDict):
 
 
 class KeysPage(TypedDict):
-    """`keys` and what they do."""
+    """`keys` and what they do; `words` of the pages and what they mean."""
 
     keys: dict[str, str]
+    words: dict[str, str]

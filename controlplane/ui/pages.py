@@ -227,6 +227,15 @@ DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_com
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 
 
+TUTORIAL = Page(
+    "tutorial.html",
+    lambda _: dict[str, str](),
+    nothing,
+    lambda _: "headgate demo",
+    is_of_branch=False,
+)
+
+
 ROUTES: list[Route] = [
     *both("/", HOME),
     *both("/flows", FLOWS),
@@ -234,4 +243,5 @@ ROUTES: list[Route] = [
     *both("/flows/{name}", FLOW_PAGE),
     *both("/datasets/{name}", DATASET_PAGE),
     *both("/help/keys", HELP),
+    *both("/help/tutorial", TUTORIAL),
 ]

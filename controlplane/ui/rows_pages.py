@@ -126,7 +126,11 @@ def _rows(request: Request) -> Response:
 
 def _headers(tag: str) -> dict[str, str]:
     """A browser asks each time whether its copy is still right, and with whose rights."""
-    return {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Cookie, Accept-Encoding"}
+    return {
+        "ETag": tag,
+        "Cache-Control": "private, no-cache",
+        "Vary": "Cookie, Accept-Encoding, Sec-Fetch-Site",
+    }
 
 
 def _twin(request: Request) -> Response:

@@ -69,7 +69,27 @@ REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 FAILED = 10  # partitions that are named
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
+WORDS: Mapping[str, str] = {
+    "dataset": "a table that a component of a dataflow makes, in partitions",
+    "export": "a dataset kept equal in another place, by a component with `write`",
+    "generation": "a committed version of a dataset; readers see whole generations only",
+    "partition": "a part of a dataset that is computed by itself, such as a file or a day",
+    "wave": "one cause, as a file or an edit, with all commits that followed from it",
+    "run": "the work of a wave: its tasks and their attempts",
+    "reused": "a result that was computed before and is taken as it is; nothing runs",
+    "each": "the mode of an input that is read partition by partition",
+    "by": "the mode of an input that is read by key: only changed keys are computed",
+    "all": "the mode of an input that is read whole, whatever changed of it",
+    "stale": "what the dataset is made of has changed; it is computed next",
+    "overdue": "the newest data is older than the `freshness` of the dataset allows",
+    "blocked": "a dataset upstream failed; it goes on once that is mended",
+    "quarantine": "rows that an expectation took out, as a dataset of its own",
+    "branch": "a copy of all dataflows to edit in; shares the data of main until it differs",
+    "feed": "a dataset that is offered to other namespaces, with a contract of columns",
+    "late file": "a file of an earlier period that arrives after that period was computed",
+}
 KEYS: Mapping[str, str] = {
+    "Ctrl K": "find a dataset, column, run, page or action",
     "/": "search",
     "?": "this page",
     "g h": "home",
@@ -342,4 +362,4 @@ def _problem(flows: Iterable[DataflowStatus], name: str) -> str | None:
 
 
 def keys() -> KeysPage:
-    return {"keys": dict(KEYS)}
+    return {"keys": dict(KEYS), "words": dict(WORDS)}

@@ -14,6 +14,7 @@ from typing import Final
 
 from controlplane.core.model.answers import DatasetFreshness
 from controlplane.core.model.answers.health import BlockedDataset, OpenProblem, ProblemKind
+from controlplane.core.model.feeds import Feed
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.plan import Decision
 from controlplane.core.rights import may_see_part
@@ -39,7 +40,9 @@ def of_branch(ctx: Context, branch: str) -> list[OpenProblem]:
     with ctx.read_plan(branch) as (plan, facts):
         seen = [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
         decisions = {d.dataset: d for d in as_known(ctx, facts.tx, facts, seen)}
-        gathering = _Gathering(facts, decisions, data_age.of_snapshot(facts, decisions))
+        gathering = _Gathering(
+            facts, decisions, data_age.of_snapshot(facts, decisions), offers_of(facts)
+        )
         problems = [*_not_compiled(ctx, facts), *gathering.problems()]
     return sorted(problems, key=lambda problem: (ORDER.index(problem["kind"]), problem["name"]))
 
@@ -74,6 +77,7 @@ class _Gathering:
     facts: StoreSnapshot
     decisions: Mapping[str, Decision]
     ages: Mapping[str, DatasetFreshness]
+    offers: Mapping[str, Sequence[Feed]]
     by_root: dict[str, list[str]] = field(default_factory=dict)
 
     def problems(self) -> list[OpenProblem]:
@@ -132,7 +136,7 @@ class _Gathering:
         if warnings:
             yield self._plain(decision, "warning", f"rows fail {', '.join(warnings)}")
         state = self.facts.state(name)
-        for feed in offers_of(self.facts).get(name, ()) if state else ():
+        for feed in self.offers.get(name, ()) if state else ():
             if broken := list(breaches(feed.columns, state.schema)):
                 sentence = f"the contract of feed {feed.name} is broken: {'; '.join(broken)}"
                 yield self._plain(decision, "contract", sentence)
