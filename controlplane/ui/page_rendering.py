@@ -82,7 +82,14 @@ def environment() -> Environment:
         bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
     )
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
-    env.filters.update(lit=lit, standing=_standing, sign=_sign, span=in_words, duration=duration)
+    env.filters.update(
+        lit=lit,
+        standing=_standing,
+        sign=_sign,
+        tab_title=_tab_title,
+        span=in_words,
+        duration=duration,
+    )
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(
         headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key
@@ -91,7 +98,6 @@ def environment() -> Environment:
         static=static_files.url,
         causes=CAUSES,
         kinds=KINDS,
-        signs=SIGNS,
         release=version("headgate"),
     )
     return env
@@ -152,6 +158,12 @@ def _sign(page: HomePage) -> str:
     if page["standstill"] or kinds & {"failed", "waiting", "blocked", "contract"}:
         return "failed"
     return "stale" if kinds else "building" if page["work"] else "up_to_date"
+
+
+def _tab_title(page: HomePage) -> str:
+    """The title of a tab: the state of everything, and how many problems there are."""
+    count = f" {len(page['needs'])}" if page["needs"] else ""
+    return f"{SIGNS[_sign(page)]}{count} · Home · Headgate"
 
 
 def _counted(number: int, noun: str) -> str:

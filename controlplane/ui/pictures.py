@@ -138,15 +138,18 @@ def _counted(number: int, name: str) -> str:
 
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
     """A dataset with what it reads and who reads it; None where they are too many to be legible."""
+    near = page["near"]
+    if near is None:
+        return None
     boxes = [
         draw.Box(component["name"], component["kind"], page["states"][component["name"]], "")
-        for component in page["near"]["items"]
+        for component in near["items"]
         if component["name"] in page["states"]
     ]
     if len(boxes) > NEIGHBOURS:
         return None
     name = page["dataset"]["name"]
-    links = [link for link in _links(page["near"]) if name in (link.source, link.target)]
+    links = [link for link in _links(near) if name in (link.source, link.target)]
     return draw.graph(boxes, links, name, draw.PLAIN)
 
 

@@ -136,7 +136,9 @@ class _Gathering:
         if warnings:
             yield self._plain(decision, "warning", f"rows fail {', '.join(warnings)}")
         state = self.facts.state(name)
-        for feed in self.offers.get(name, ()) if state else ():
+        if state is None:
+            return
+        for feed in self.offers.get(name, ()):
             if broken := list(breaches(feed.columns, state.schema)):
                 sentence = f"the contract of feed {feed.name} is broken: {'; '.join(broken)}"
                 yield self._plain(decision, "contract", sentence)

@@ -6,8 +6,9 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
+from controlplane.core.model.answers.problems import ErrorReport
 from controlplane.core.model.answers.states import State
-from controlplane.core.model.answers.status import DatasetFreshness, ErrorReport
+from controlplane.core.model.answers.status import DatasetFreshness
 
 ProblemKind: TypeAlias = Literal["failed", "blocked", "waiting", "contract", "overdue", "warning"]
 
