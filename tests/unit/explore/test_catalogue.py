@@ -28,7 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def look(
-    world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: int
+    world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: Any
 ) -> Catalogue:
     return catalogue(world.ctx, "main", query, chosen or {}, **page)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -68,10 +69,10 @@ def test_no_scheduler_is_told_first_on_every_page(world: Pages) -> None:
 def test_a_home_without_trouble_is_all_healthy() -> None:
     standing = environment().filters["standing"]
     assert standing({"needs": [], "standstill": None}) == "All healthy"
-    blocks = [{"name": f"a.b{n}", "freshness": None} for n in range(3)]
-    failed = {"kind": "failed", "freshness": None, "blocks": blocks}
-    late = {"kind": "overdue", "freshness": {}, "blocks": []}
-    warned = {"kind": "warning", "freshness": None, "blocks": []}
+    blocks: list[dict[str, Any]] = [{"name": f"a.b{n}", "freshness": None} for n in range(3)]
+    failed: dict[str, Any] = {"kind": "failed", "freshness": None, "blocks": blocks}
+    late: dict[str, Any] = {"kind": "overdue", "freshness": {}, "blocks": []}
+    warned: dict[str, Any] = {"kind": "warning", "freshness": None, "blocks": []}
     assert standing({"needs": [failed], "standstill": None}) == "1 problem, blocking 3 datasets"
     assert standing({"needs": [late, warned], "standstill": None}) == "1 dataset overdue; 1 warning"
     blocks[0]["freshness"] = {}
