@@ -79,15 +79,15 @@ def logs(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Show the last lines of a driver, or list logs. Of the driver that had an attempt, or a
-    dataset's newest one; without either, the newest attempt of each dataset is listed."""
+    """Show the last lines of a driver, or list logs. The driver is the one that had an attempt, or
+    a dataset's newest one; without either, the newest attempt of each dataset is listed."""
     if subject is not None and driver is not None:
         raise typer.BadParameter("name an attempt or a dataset, or a driver", param_hint="--driver")
     session = options.session(ctx)
     with session.connect(home) as client:
         if subject is None and driver is None:
-            value = client.status(branch=branch, long=True)
-            show(value, work_views.newest_attempts(value), session.output)
+            status = client.status(branch=branch, long=True)
+            show(status, work_views.newest_attempts(status), session.output)
             return
         read = _reader(client, subject, driver, branch, tail)
         for text in _followed(read) if follow else (read(),):

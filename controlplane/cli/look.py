@@ -290,14 +290,14 @@ def checks(
     generation: Generation = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show what is expected of rows, and what was found. Exits with 1 where rows were rejected."""
+    """Show expectations of rows, and their results. Exits with 1 where rows were rejected."""
     if dataset is None:
         if generation is not None:
             raise typer.BadParameter("name its dataset", param_hint="--generation")
         return ask(
             lambda client: client.all_checks(branch=branch),
             views.all_checks,
-            is_failure=lambda value: any(checked["rejected"] for checked in value["items"]),
+            is_failure=lambda answer: any(checked["rejected"] for checked in answer["items"]),
         )
     name = dataset
     return ask(

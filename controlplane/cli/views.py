@@ -380,10 +380,10 @@ def checks(value: ChecksAnswer) -> View:
     ]
 
 
-def all_checks(value: AllChecksAnswer) -> View:
+def all_checks(answer: AllChecksAnswer) -> View:
     """Checks of all datasets, each under its name."""
     parts: list[TextTable | Lines] = []
-    for checked in value["items"]:
+    for checked in answer["items"]:
         parts += [Lines((f"{checked['dataset']}: {checked['state']}",)), *checks(checked)]
     return parts or [Lines(("nothing is expected of any dataset yet: `expect` in a blueprint",))]
 

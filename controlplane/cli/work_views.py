@@ -204,11 +204,11 @@ def times(value: StatusAnswer) -> View:
     return [TextTable(columns, rows, "what the last commit took"), *_slow(lasts), *places]
 
 
-def newest_attempts(value: StatusAnswer) -> View:
+def newest_attempts(answer: StatusAnswer) -> View:
     """The attempt of each dataset and export whose log says most: one that runs, that failed, or
     that led to the last commit."""
     things: list[DatasetStatus | TargetStatus] = []
-    for flow in value["dataflows"]:
+    for flow in answer["dataflows"]:
         things += [*flow["datasets"], *flow["targets"]]
     rows = [
         (thing["name"], *attempt)

@@ -34,8 +34,8 @@ def _chosen(page_request: PageRequest) -> dict[FacetName, str]:
 
 
 def _sort(page_request: PageRequest) -> Sort:
-    asked = page_request.query("sort")
-    return next((sort for sort in SORTS if sort == asked), "")
+    name = page_request.query("sort")
+    return next((sort for sort in SORTS if sort == name), "")
 
 
 def _catalogue(page_request: PageRequest) -> Catalogue:

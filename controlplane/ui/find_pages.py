@@ -48,29 +48,29 @@ ACTIONS: Final[Mapping[str, str]] = {
 }
 
 
-class Hit(TypedDict):
+class PaletteHit(TypedDict):
     label: str
     hint: str
     href: str
 
 
-class HitGroup(TypedDict):
+class PaletteGroup(TypedDict):
     name: str
-    items: list[Hit]
+    items: list[PaletteHit]
 
 
 class FindPage(TypedDict):
-    """What has all of the words, by kind."""
+    """Names with all of the words, by kind."""
 
     query: str
-    groups: list[HitGroup]
+    groups: list[PaletteGroup]
 
 
 def _find(page_request: PageRequest) -> FindPage:
     query = page_request.query("q").strip()
     words = query.lower().split()
     datasets = _datasets(page_request, query) if words else []
-    groups: list[tuple[str, list[Hit]]] = [
+    groups: list[tuple[str, list[PaletteHit]]] = [
         ("Datasets and columns", datasets),
         ("Dataflows", _flows(page_request, words) if words else []),
         ("Actions", _actions(page_request, datasets)),
@@ -83,7 +83,7 @@ def _find(page_request: PageRequest) -> FindPage:
     }
 
 
-def _hit(label: str, hint: str, href: str) -> Hit:
+def _hit(label: str, hint: str, href: str) -> PaletteHit:
     return {"label": label, "hint": hint, "href": href}
 
 
@@ -91,25 +91,25 @@ def _has(text: str, words: list[str]) -> bool:
     return all(word in text.lower() for word in words)
 
 
-def _datasets(page_request: PageRequest, query: str) -> list[Hit]:
-    found = search(page_request.context, page_request.branch, query, SHOWN)
-    return [_dataset(hit) for hit in visible(page_request.context, found["items"])]
+def _datasets(page_request: PageRequest, query: str) -> list[PaletteHit]:
+    answer = search(page_request.context, page_request.branch, query, SHOWN)
+    return [_dataset(hit) for hit in visible(page_request.context, answer["items"])]
 
 
-def _dataset(hit: SearchHit) -> Hit:
+def _dataset(hit: SearchHit) -> PaletteHit:
     columns = [match["text"] for match in hit["matches"] if match["field"] == "column"]
     hint = f"column {columns[0]}" if columns else hit["state"].replace("_", " ")
     return _hit(hit["dataset"], hint, f"/datasets/{hit['dataset']}")
 
 
-def _flows(page_request: PageRequest, words: list[str]) -> list[Hit]:
+def _flows(page_request: PageRequest, words: list[str]) -> list[PaletteHit]:
     with page_request.context.read() as tx:
         names = sorted(tx.blueprints.revisions(page_request.branch))
-    seen = (name for name in names if may_see_part(page_request.context.principal, name))
-    return [_hit(name, "dataflow", f"/flows/{name}") for name in seen if _has(name, words)]
+    visible_names = (name for name in names if may_see_part(page_request.context.principal, name))
+    return [_hit(name, "dataflow", f"/flows/{name}") for name in visible_names if _has(name, words)]
 
 
-def _actions(page_request: PageRequest, datasets: list[Hit]) -> list[Hit]:
+def _actions(page_request: PageRequest, datasets: list[PaletteHit]) -> list[PaletteHit]:
     """For the best dataset. Each leads to the page that says what it would do."""
     if not datasets or page_request.why_not("operate"):
         return []
@@ -121,7 +121,7 @@ def _actions(page_request: PageRequest, datasets: list[Hit]) -> list[Hit]:
     return [*hits, _hit(f"Query {name}", "", f"/query?table={name}")]
 
 
-def _runs(page_request: PageRequest, words: list[str]) -> list[Hit]:
+def _runs(page_request: PageRequest, words: list[str]) -> list[PaletteHit]:
     runs = past_runs.listing(page_request.context, page_request.branch, None, RUNS)["items"]
     return [
         _hit(run["reason"], run["state"], f"/activity/{quote(run['id'], safe='')}")

@@ -137,8 +137,8 @@ def _standing(page: HomePage) -> str:
     problems = kinds["failed"] + kinds["waiting"] + kinds["blocked"] + kinds["contract"]
     phrases = [NOTHING] if page["standstill"] else []
     if problems:
-        more = f", blocking {_counted(blocked, 'dataset')}" if blocked else ""
-        phrases.append(_counted(problems, "problem") + more)
+        blocking = f", blocking {_counted(blocked, 'dataset')}" if blocked else ""
+        phrases.append(_counted(problems, "problem") + blocking)
     if late := _overdue_count(needs):
         phrases.append(f"{_counted(late, 'dataset')} overdue")
     if kinds["warning"]:
@@ -264,8 +264,8 @@ def page(
 
 def _answer(request: Request, text: str, status: int) -> HTMLResponse:
     """Compressed, where no other site has sent the browser here: pages repeat parts of an address,
-    so the length of a compressed page would tell a site that chooses the address of what else is
-    on the page."""
+    so the length of a compressed page would reveal the rest of it to a site that chooses the
+    address."""
     content, headers = text.encode(), {"Vary": "Accept-Encoding, Sec-Fetch-Site"}
     is_understood = "gzip" in request.headers.get("accept-encoding", "")
     if is_understood and request.headers.get("sec-fetch-site") in OWN_SITES:

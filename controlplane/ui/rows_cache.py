@@ -1,6 +1,6 @@
 """First rows of datasets, as JSON, by what decides them: rows of one root never change.
 
-Whether a user may see rows is asked before this is.
+The caller has checked the rights of the reader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The first rows of a dataset: a fragment that its page asks for once somebody looks at it.
+"""The first rows of a dataset: a fragment that its page requests once the tab of data is open.
 
-Rights are asked first, then the browser's own copy by its tag, then what is kept here.
+Rights come first, then the browser's own copy by its tag, then the cache of the service.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 UNREADABLE = "these rows cannot be read now: the log says why"
 
 
-class RowsPage(TypedDict):
+class FirstRowsPage(TypedDict):
     """The first rows of a generation. `problem`: why there are none to be seen."""
 
     dataset: str
@@ -39,7 +39,7 @@ class RowsPage(TypedDict):
     problem: str | None
 
 
-def first_rows(page_request: PageRequest) -> tuple[RowsPage, str]:
+def first_rows(page_request: PageRequest) -> tuple[FirstRowsPage, str]:
     """Rows, and the tag of them that a browser keeps; no tag where they cannot be read. Raises
     NotFound, NotAllowed."""
     page_request.require("data")
@@ -93,12 +93,12 @@ def _rows_page(
     selected: RowSelection | None,
     items: list[dict[str, JsonValue]],
     problem: str | None,
-) -> RowsPage:
-    wanted: WantedRows | None = selected.selection if selected else None
+) -> FirstRowsPage:
+    selection: WantedRows | None = selected.selection if selected else None
     return {
         "dataset": name,
         "generation": selected.generation if selected else 0,
-        "columns": list(wanted.schema["fields"]) if wanted else [],
+        "columns": list(selection.schema["fields"]) if selection else [],
         "items": items,
         "problem": problem,
     }

@@ -146,8 +146,8 @@ def checks(
 
 @router.answers(rest.ALL_CHECKS)
 def all_checks(call: Called, branch: Branch) -> JsonAnswer[AllChecksAnswer]:
-    """What is expected of the rows of all datasets, and what was found in their newest generations.
-    Examples of failing rows need `data`; the lists are empty without it."""
+    """Expectations of all datasets, with their results in the newest generations. Examples of
+    failing rows need `data`; the lists are empty without it."""
     items = datasets.all_checks(call.context, branch)
     is_seen = may(call.context.principal, "data")
     return answer({"items": items if is_seen else [*map(_without_rows, items)], "next": None})

@@ -38,8 +38,8 @@ ATTEMPTS_READ: Final = 1_000
 def of_branch(ctx: Context, branch: str) -> list[OpenProblem]:
     """As far as the actor sees them, worst first, in order of names."""
     with ctx.read_plan(branch) as (plan, facts):
-        seen = [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
-        decisions = {d.dataset: d for d in as_known(ctx, facts.tx, facts, seen)}
+        visible = [decision for decision in plan.decisions if ctx.sees(decision.dataset)]
+        decisions = {d.dataset: d for d in as_known(ctx, facts.tx, facts, visible)}
         gathering = _Gathering(
             facts, decisions, data_age.of_snapshot(facts, decisions), offers_of(facts)
         )
@@ -124,7 +124,7 @@ class _Gathering:
         return age if age is not None and age["late"] else None
 
     def _of_data(self, decision: Decision) -> Iterable[OpenProblem]:
-        """Of a dataset that is computed: its age, its expectations, the contracts of its feeds."""
+        """Problems of a computed dataset: its age, its expectations, the contracts of its feeds."""
         name = decision.dataset
         if (age := self._overdue(name)) is not None:
             problem = self._plain(decision, "overdue", age["reason"] or "")

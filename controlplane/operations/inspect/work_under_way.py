@@ -16,7 +16,7 @@ from controlplane.operations.planning import costs
 
 
 def of_branch(ctx: Context, branch: str) -> list[Computation]:
-    """Of each dataset and export that the actor sees, in the order of planning."""
+    """The work at each dataset and export that the actor sees, in the order of planning."""
     with ctx.read_plan(branch) as (plan, facts):
         tx = facts.tx
         running = work.running(tx, (d.dataset for d in plan.decisions if ctx.sees(d.dataset)))
