@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ValidateAnswer,
     )
     from controlplane.core.model.answers.datasets import (
+        AllChecksAnswer,
         ChecksAnswer,
         GenerationsAnswer,
         HistoryAnswer,
@@ -176,6 +177,7 @@ GENERATIONS: Route[GenerationsAnswer] = Route(
     "GET", "/v1/branches/{branch}/dataflows/{dataflow}/generations{?at,consistent}"
 )
 CHECKS: Route[ChecksAnswer] = Route("GET", DATASET_PATH + "/checks{?generation,at}")
+ALL_CHECKS: Route[AllChecksAnswer] = Route("GET", "/v1/branches/{branch}/checks")
 TASKS: Route[TasksAnswer | AttemptsAnswer] = Route(
     "GET", DATASET_PATH + "/tasks{?after,limit,state}"
 )

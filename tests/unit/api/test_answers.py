@@ -240,6 +240,7 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
         done.result()
     assert called("POST", BRANCH + "/notify") == {"sent": True, "items": []}
     assert called("GET", BRANCH + "/dataflows")["items"]
+    assert called("GET", BRANCH + "/checks")["items"]
     called("GET", BRANCH + "/dataflows/{dataflow}")
     assert called("GET", BRANCH + "/dataflows/{dataflow}/generations")["items"]
 

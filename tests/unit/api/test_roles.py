@@ -45,6 +45,7 @@ TABLE = {
     "GET /v1/branches/{branch}/datasets/{dataset}/partitions": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/history": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/checks": VIEW,
+    "GET /v1/branches/{branch}/checks": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/tasks": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/why": VIEW,
     "GET /v1/branches/{branch}/datasets/{dataset}/lineage": VIEW,

@@ -43,6 +43,7 @@ from controlplane.core.model.answers.dataflows import (
     ValidateAnswer,
 )
 from controlplane.core.model.answers.datasets import (
+    AllChecksAnswer,
     ChecksAnswer,
     DatasetGeneration,
     GenerationEntry,
@@ -147,6 +148,7 @@ from controlplane.core.model.answers.work import (
 
 __all__ = [
     "LEVELS",
+    "AllChecksAnswer",
     "ApplyAnswer",
     "AttemptEntry",
     "AttemptsAnswer",
