@@ -311,7 +311,7 @@ def test_the_process_ends_with_its_attempt(files: Files) -> None:
 
 
 def test_the_process_has_bounds_of_time_and_memory(files: Files) -> None:
-    code = "import dataplane.connectors.files.row_process as p; p.WALL_S = 1; p._bound(); "
+    code = "import dataplane.storage.bounded_process as p; p.WALL_S = 1; p.bound_process(1 << 30); "
     assert run(files, code + "import time; time.sleep(1000)")[0] == -14
     exit_code, _, error = run(files, code + "bytes(3 << 30)")
     assert exit_code == 1
