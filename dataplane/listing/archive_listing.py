@@ -14,8 +14,8 @@ from dataplane.contract.archives import MEMBERS, member_uri
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.source_objects import ListedPartition, SourceObject
+from dataplane.listing.archive_calls import ArchiveCall, list_members
 from dataplane.listing.archive_process import MemberLine
-from dataplane.listing.archives import ArchiveCall, list_members
 from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.served_listing import partitions_of
 from dataplane.listing.unchanged import LocationFingerprint
@@ -43,8 +43,14 @@ def archives_job(job: ListJob) -> ListJob:
     """A job that lists the archives themselves: all files at the location."""
     settings = job.get("settings") or {}
     of_place = {k: v for k, v in settings.items() if k.startswith(("storage.", "http.", "sftp."))}
-    whole: ListJob = {**job, "format": "binary", "options": {}, "partition": None, "metadata": []}
-    return {**whole, "settings": of_place}
+    binary_job: ListJob = {
+        **job,
+        "format": "binary",
+        "options": {},
+        "partition": None,
+        "metadata": [],
+    }
+    return {**binary_job, "settings": of_place}
 
 
 def _members(

@@ -48,9 +48,9 @@ def members(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator
     """The wanted members, in the order of the archive. BadArchive for a name that leads out of it,
     for a wanted member that is no plain file, that is encrypted, an archive or a second one of its
     name, and for more than the bounds."""
-    wanted = _of_zip(path, is_wanted) if kind == "zip" else _of_tar(path, kind, is_wanted)
+    files = _of_zip(path, is_wanted) if kind == "zip" else _of_tar(path, kind, is_wanted)
     names: set[str] = set()
-    for member in wanted:
+    for member in files:
         if member.name in names:
             raise BadArchive(f"two members are named {member.name!r}: remove one of them")
         if archive_kind(member.name):
@@ -87,30 +87,30 @@ def _check_bounds(count: int, unpacked: int, packed: int) -> None:
 
 def _of_zip(path: Path, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
     with zipfile.ZipFile(path) as archive:
-        entries = archive.infolist()
-        unpacked = sum(entry.file_size for entry in entries)
-        _check_bounds(len(entries), unpacked, path.stat().st_size)
-        for entry in entries:
-            name = _safe(entry.filename.removesuffix("/") if entry.is_dir() else entry.filename)
-            if not entry.is_dir() and is_wanted(name):
-                _check_entry(entry)
-                version = f"zip:{entry.CRC:08x} {entry.file_size}"
-                opened = cast("Callable[[], BinaryIO]", lambda entry=entry: archive.open(entry))
-                yield Member(name, entry.file_size, _time(entry), version, opened)
+        headers = archive.infolist()
+        unpacked = sum(header.file_size for header in headers)
+        _check_bounds(len(headers), unpacked, path.stat().st_size)
+        for header in headers:
+            name = _safe(header.filename.removesuffix("/") if header.is_dir() else header.filename)
+            if not header.is_dir() and is_wanted(name):
+                _check_header(header)
+                version = f"zip:{header.CRC:08x} {header.file_size}"
+                opened = cast("Callable[[], BinaryIO]", lambda header=header: archive.open(header))
+                yield Member(name, header.file_size, _time(header), version, opened)
 
 
-def _check_entry(entry: zipfile.ZipInfo) -> None:
-    if entry.flag_bits & _ENCRYPTED:
-        raise BadArchive(f"{entry.filename!r} is encrypted: store it without a password")
-    mode = entry.external_attr >> 16
+def _check_header(header: zipfile.ZipInfo) -> None:
+    if header.flag_bits & _ENCRYPTED:
+        raise BadArchive(f"{header.filename!r} is encrypted: store it without a password")
+    mode = header.external_attr >> 16
     if stat.S_IFMT(mode) and not stat.S_ISREG(mode):
-        raise BadArchive(f"{entry.filename!r} is a link or a device, no file")
+        raise BadArchive(f"{header.filename!r} is a link or a device, no file")
 
 
-def _time(entry: zipfile.ZipInfo) -> int:
+def _time(header: zipfile.ZipInfo) -> int:
     """A zip file has local times without a zone: they are taken as UTC."""
     try:
-        return round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
+        return round(datetime(*header.date_time, tzinfo=UTC).timestamp() * 1000)
     except ValueError:
         return 0
 
@@ -118,7 +118,7 @@ def _time(entry: zipfile.ZipInfo) -> int:
 # --- tar ------------------------------------------------------------------------------------------
 
 
-class _Counted:
+class _BoundedStream:
     """The unpacked bytes of an archive, within its bounds."""
 
     def __init__(self, file: BinaryIO, packed: int) -> None:
@@ -134,17 +134,19 @@ class _Counted:
 
 def _of_tar(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
     with ExitStack() as files:
-        stream = _Counted(files.enter_context(_unpacked(path, kind)), path.stat().st_size)
+        stream = _BoundedStream(files.enter_context(_unpacked(path, kind)), path.stat().st_size)
         archive = files.enter_context(tarfile.open(fileobj=stream, mode="r|"))  # type: ignore[call-overload]
-        for count, entry in enumerate(archive, 1):
+        for count, header in enumerate(archive, 1):
             _check_bounds(count, 0, 0)
-            name = _safe(entry.name)
-            if entry.isdir() or not is_wanted(name):
+            name = _safe(header.name)
+            if header.isdir() or not is_wanted(name):
                 continue
-            if not entry.isreg() or entry.issparse():
-                raise BadArchive(f"{entry.name!r} is a link, a device or sparse, no plain file")
-            opened = cast("Callable[[], BinaryIO]", lambda entry=entry: archive.extractfile(entry))
-            yield Member(name, entry.size, round(entry.mtime * 1000), "", opened)
+            if not header.isreg() or header.issparse():
+                raise BadArchive(f"{header.name!r} is a link, a device or sparse, no plain file")
+            opened = cast(
+                "Callable[[], BinaryIO]", lambda header=header: archive.extractfile(header)
+            )
+            yield Member(name, header.size, round(header.mtime * 1000), "", opened)
 
 
 def _unpacked(path: Path, kind: str) -> BinaryIO:

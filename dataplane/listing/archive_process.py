@@ -21,7 +21,7 @@ from dataplane.contract.schemas import Json
 from dataplane.listing.archive_members import CHUNK, BadArchive, Member, members
 from dataplane.listing.file_columns import own_columns
 from dataplane.listing.glob import BadGlob, matcher
-from dataplane.storage.bounded_process import bound_process
+from dataplane.storage.file_process import bound_process
 from dataplane.task_failures import TaskFailure
 
 BAD_ARCHIVE = 2
@@ -96,7 +96,7 @@ def _listed(request: ArchiveRequest) -> Iterator[MemberLine]:
     scratch = Path(request["answer"]).with_suffix(".member")
     is_found = matcher(request["glob"])
     for member in members(Path(request["archive"]), request["kind"], is_found):
-        version, columns = _seen(member, request, scratch)
+        version, columns = _version_and_columns(member, request, scratch)
         yield {
             "name": member.name,
             "size": member.size,
@@ -106,7 +106,9 @@ def _listed(request: ArchiveRequest) -> Iterator[MemberLine]:
         }
 
 
-def _seen(member: Member, request: ArchiveRequest, scratch: Path) -> tuple[str, list[str] | None]:
+def _version_and_columns(
+    member: Member, request: ArchiveRequest, scratch: Path
+) -> tuple[str, list[str] | None]:
     """The version of a member, and its own columns."""
     format, options = request["format"], request["options"]
     if member.version and format not in _READ_WHOLE:
@@ -132,26 +134,26 @@ def _copy(member: Member, target: Path) -> str:
 # --- unpacking ------------------------------------------------------------------------------------
 
 
-def _unpacked(request: ArchiveRequest, wanted: list[WantedMember]) -> dict[str, str]:
+def _unpacked(request: ArchiveRequest, members_of_tasks: list[WantedMember]) -> dict[str, str]:
     """By target: AS_LISTED, CHANGED, or the fault of the member."""
     by_name: dict[str, list[WantedMember]] = {}
-    for entry in wanted:
-        by_name.setdefault(entry["name"], []).append(entry)
-    outcomes = {entry["target"]: CHANGED for entry in wanted}
+    for requested in members_of_tasks:
+        by_name.setdefault(requested["name"], []).append(requested)
+    outcomes = {requested["target"]: CHANGED for requested in members_of_tasks}
     scratch = Path(request["answer"]).with_suffix(".member")
     for member in members(Path(request["archive"]), request["kind"], by_name.__contains__):
-        entries = by_name[member.name]
-        if member.version and all(entry["version"] != member.version for entry in entries):
+        requests = by_name[member.name]
+        if member.version and all(requested["version"] != member.version for requested in requests):
             continue
         try:
             version = _copy(member, scratch)
         except (zipfile.BadZipFile, zlib.error, EOFError, BadArchive) as e:
-            outcomes |= {entry["target"]: f"not readable: {e}" for entry in entries}
+            outcomes |= {requested["target"]: f"not readable: {e}" for requested in requests}
             continue
-        for entry in entries:
-            if entry["version"] == (member.version or version):
-                scratch.rename(entry["target"])
-                outcomes[entry["target"]] = AS_LISTED
+        for requested in requests:
+            if requested["version"] == (member.version or version):
+                scratch.rename(requested["target"])
+                outcomes[requested["target"]] = AS_LISTED
     return outcomes
 
 

@@ -125,7 +125,7 @@ def _source(url: str, job: ListJob, cache: Versions, bounds: ListingBounds) -> S
 
 def _declared(job: ConnectorJob) -> dict[str, str]:
     settings = job.get("settings") or {}
-    return {name: value for name, value in settings.items() if name.startswith(PREFIX)}
+    return {name: text for name, text in settings.items() if name.startswith(PREFIX)}
 
 
 def _conditions(answer: httpx2.Response) -> dict[str, str]:
@@ -182,21 +182,18 @@ class _Downloaded(io.RawIOBase):
         self._place = start + offset
         return self._place
 
-    def tell(self) -> int:
-        return self._place
-
     def read(self, size: int | None = -1) -> bytes:
         end = None if size is None or size < 0 else self._place + size
         self._fetch(end)
         self._copy.seek(self._place)
-        data = self._copy.read() if end is None else self._copy.read(end - self._place)
-        self._place += len(data)
-        return data
+        content = self._copy.read() if end is None else self._copy.read(end - self._place)
+        self._place += len(content)
+        return content
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
 
     def _fetch(self, end: int | None) -> None:
         """Fetch up to this place; all without one."""

@@ -140,10 +140,10 @@ def _matching(
     waiting = [""]
     while waiting:
         below = waiting.pop()
-        for entry in list(client.listdir_iter(folder + below)):
+        for status in list(client.listdir_iter(folder + below)):
             bounds.count()
-            name, status = below + entry.filename, cast("paramiko.SFTPAttributes", entry)
-            if "/" in entry.filename or entry.filename in (".", ".."):
+            name = below + status.filename
+            if "/" in status.filename or status.filename in (".", ".."):
                 continue
             if _is(status, stat.S_IFDIR):
                 if may_hold(name):

@@ -51,8 +51,8 @@ class SftpAccess:
         settings = job.get("settings") or {}
         return SftpAccess(
             **{
-                name.removeprefix(PREFIX): resolved(value)
-                for name, value in settings.items()
+                name.removeprefix(PREFIX): resolved(setting)
+                for name, setting in settings.items()
                 if name.startswith(PREFIX)
             }
         )

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.source_objects import SourceObject
-from dataplane.storage.bounded_process import WALL_S
+from dataplane.storage.file_process import WALL_S
 from dataplane.storage.source_stores import (
     ALL_BYTES,
     Moved,
@@ -80,7 +80,7 @@ def copy_file(
     job: ConnectorJob, uri: str, version: str, target: Path, take: Callable[[int], None]
 ) -> None:
     """Write a file that is not local to `target`; with a version, the file of that version. `take`
-    is told the bytes of each chunk before it is written. Moved, or TaskFailure."""
+    gets the size of each chunk before it is written. Moved, or TaskFailure."""
     ends, size = time.monotonic() + WALL_S, 0
     with target.open("wb") as output:
         for chunk in _chunks(job, uri, version):

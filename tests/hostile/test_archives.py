@@ -7,8 +7,10 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from dataplane.connectors.files.copies import CopyStage
@@ -119,8 +121,6 @@ def test_what_is_not_wanted_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_tar_of_zstandard_is_read(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     with pa.CompressedOutputStream(str(tmp_path / "a.tar.zst"), "zstd") as output:
         output.write(tar_of(("a.csv", tarfile.REGTYPE, CSV)))
     assert keys(tmp_path) == ["a.tar.zst/a.csv"]
@@ -159,15 +159,18 @@ def test_members_bytes_and_ratio_have_bounds(
     path = tmp_path / f"a.{kind}"
     path.write_bytes(BOMBS[kind]())
 
+    def read_all() -> None:
+        for member in members(path, kind, lambda _: True):
+            with member.open() as file:
+                while file.read(1 << 20):
+                    pass
+
     def refusal(**bounds: int) -> str:
         with monkeypatch.context() as patch:
             for name, bound in bounds.items():
                 patch.setattr(archive_members, name, bound)
             with pytest.raises(BadArchive) as refused:
-                for member in members(path, kind, lambda _: True):
-                    with member.open() as file:
-                        while file.read(1 << 20):
-                            pass
+                read_all()
         assert refused.value.condition == "archive-too-large"
         return str(refused.value)
 
@@ -180,8 +183,6 @@ def test_members_bytes_and_ratio_have_bounds(
 
 
 def staged(tmp_path: Path, sources: list[SourceObject]) -> list[Any]:
-    from threading import Event
-
     folder = tmp_path / "staged"
     folder.mkdir(exist_ok=True)
     tasks: Any = [{"task": str(i), "objects": [source]} for i, source in enumerate(sources)]
@@ -207,6 +208,6 @@ def test_a_member_is_written_under_no_name_of_its_own(tmp_path: Path) -> None:
     listed = list_files(job(f"{tmp_path}/*.zip", "**"), Versions())["partitions"]
     (ready,) = staged(tmp_path, [p["objects"][0] for p in listed])
     assert Path(ready["objects"][0]["uri"]).name == "0.csv.gz"
-    changed = {**listed[0]["objects"][0], "version": "zip:00000000 11"}
+    changed: Any = {**listed[0]["objects"][0], "version": "zip:00000000 11"}
     (void,) = staged(tmp_path, [changed])
     assert void.outcome == "void"

@@ -23,12 +23,11 @@ USER, PASSWORD = "app", "a password of tests"
 
 @dataclass(frozen=True)
 class Sftp:
-    """`private_key`: of the user. `known_host`: a line of known hosts."""
+    """`private_key`: of the user."""
 
     url: str
     fingerprint: str
     private_key: str
-    known_host: str
 
 
 @contextmanager
@@ -40,13 +39,12 @@ def sftp_server(folder: Path) -> Iterator[Sftp]:
     text = StringIO()
     key.write_private_key(text)
     with subprocess.Popen(
-        [_program(), USER, PASSWORD, public], stdout=subprocess.PIPE, text=True
+        [str(_program()), USER, PASSWORD, str(public)], stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout
-            port, fingerprint, host_key = (server.stdout.readline().strip() for _ in range(3))
-            known = f"[127.0.0.1]:{port} {host_key}"
-            yield Sftp(f"sftp://127.0.0.1:{port}", fingerprint, text.getvalue(), known)
+            port, fingerprint = (server.stdout.readline().strip() for _ in range(2))
+            yield Sftp(f"sftp://127.0.0.1:{port}", fingerprint, text.getvalue())
         finally:
             server.kill()
 
@@ -58,7 +56,7 @@ def _program() -> Path:
     def build(folder: Path) -> None:
         on_path("go")
         environment = {**os.environ, "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
-        command = ["go", "build", "-o", folder / "sftp_server", "."]
+        command = ["go", "build", "-o", str(folder / "sftp_server"), "."]
         subprocess.run(command, check=True, env=environment, cwd=SOURCE)
 
     return kept(f"sftp-server-{digest[:16]}", build) / "sftp_server"

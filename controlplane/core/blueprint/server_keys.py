@@ -112,11 +112,11 @@ def server_settings(fields: Fields, path: str, reading: Reading) -> Settings:
 
 
 def _report_headers(fields: Fields, reading: Reading) -> None:
-    given = fields.present((HEADERS,))
+    keys = fields.present((HEADERS,))
     if len(fields[HEADERS]) > MOST_HEADERS:
         message = f"there are more than {MOST_HEADERS} headers"
-        reading.problems.add(given[0].place, "invalid-value", message, "remove some")
+        reading.problems.add(keys[0].place, "invalid-value", message, "remove some")
     if any(secret_fault(text) for _, text in fields[HEADERS]):
         message = "a header is not a reference to a secret"
         hint = "write secret://name/key; the value stays outside the blueprint"
-        reading.problems.add(given[0].place, "literal-secret", message, hint)
+        reading.problems.add(keys[0].place, "literal-secret", message, hint)

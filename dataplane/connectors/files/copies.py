@@ -15,8 +15,8 @@ from dataplane.connectors.files.stages import Stage, in_place_of
 from dataplane.contract.archives import split_member
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.source_objects import SourceObject
+from dataplane.listing.archive_calls import ArchiveCall, unpack_members
 from dataplane.listing.archive_process import AS_LISTED, CHANGED, WantedMember
-from dataplane.listing.archives import ArchiveCall, unpack_members
 from dataplane.storage.source_copies import copy_file
 from dataplane.storage.source_stores import Moved, is_http, is_sftp, path_of
 from dataplane.task_failures import TaskFailure
@@ -106,11 +106,11 @@ class CopyStage(Stage):
         return future.result()
 
     def _unpack(self, archive: str) -> dict[str, str]:
-        wanted: list[WantedMember] = []
+        requested: list[WantedMember] = []
         for (uri, version), target in self._targets.items():
             of_archive, name = split_member(uri)
             if of_archive == archive:
                 self.space.take(self._sizes[target])
-                wanted.append({"name": name, "version": version, "target": str(target)})
+                requested.append({"name": name, "version": version, "target": str(target)})
         call = ArchiveCall(self.listed_job, self.folder, self.check)
-        return unpack_members(call, archive, wanted)
+        return unpack_members(call, archive, requested)

@@ -17,7 +17,7 @@ from pathlib import Path
 from dataplane.connectors.files.bad_rows import BAD_FILE, BadRows
 from dataplane.connectors.files.row_bounds import DISK_BYTES
 from dataplane.contract.staged_formats import ExcelOptions, XmlOptions, staged_options
-from dataplane.storage.bounded_process import bound_process
+from dataplane.storage.file_process import bound_process
 
 
 def main(format: str, source: str, target: str, options_text: str) -> int:

@@ -12,8 +12,8 @@ from dataplane.connectors.files import row_bounds
 from dataplane.connectors.files.bad_rows import BAD_FILE, BadRows
 from dataplane.contract.schemas import Json
 from dataplane.fragments.attempt import Cancelled
-from dataplane.storage import bounded_process
-from dataplane.storage.bounded_process import run_module
+from dataplane.storage import file_process
+from dataplane.storage.file_process import run_module
 from dataplane.task_failures import TaskFailure
 
 PROCESS = "dataplane.connectors.files.row_process"
@@ -58,10 +58,10 @@ def _fault(code: int, error: str, format: str) -> Exception:
         return TaskFailure("missing-package", message, "infrastructure")
     if code > 0 and not any(text in error for text in TOO_MUCH):
         return BadRows(last[:500])
-    memory, disk = bounded_process.MEMORY_BYTES >> 20, row_bounds.DISK_BYTES >> 20
+    memory, disk = file_process.MEMORY_BYTES >> 20, row_bounds.DISK_BYTES >> 20
     advice = "give a `range`, or save it as CSV" if format == "xlsx" else "split it"
     return TaskFailure(
         "file-too-large",
         f"it needs more than {memory} MiB of memory, {disk} MiB as CSV, "
-        f"{bounded_process.CPU_S} s of processor time or {bounded_process.WALL_S} s: {advice}",
+        f"{file_process.CPU_S} s of processor time or {file_process.WALL_S} s: {advice}",
     )

@@ -51,7 +51,6 @@ func main() {
 	must(err)
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	fmt.Println(ssh.FingerprintSHA256(signer.PublicKey()))
-	fmt.Print(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 	for {
 		connection, err := listener.Accept()
 		if err != nil {

@@ -18,8 +18,8 @@ from dataplane.listing.archive_process import (
     WantedMember,
 )
 from dataplane.listing.version_cache import FileReading
-from dataplane.storage import bounded_process
-from dataplane.storage.bounded_process import run_module
+from dataplane.storage import file_process
+from dataplane.storage.file_process import run_module
 from dataplane.storage.source_copies import local_copy, place_of
 from dataplane.task_failures import TaskFailure
 
@@ -47,12 +47,12 @@ def list_members(
 
 
 def unpack_members(
-    call: ArchiveCall, archive: str, wanted: Sequence[WantedMember]
+    call: ArchiveCall, archive: str, requested: Sequence[WantedMember]
 ) -> dict[str, str]:
     """Outcomes by target: AS_LISTED, CHANGED, or the fault of a member."""
     with TemporaryDirectory(dir=call.folder) as folder:
         outcomes: dict[str, str] = json.loads(
-            _answered(call, archive, {**_request(), "unpack": list(wanted)}, Path(folder))
+            _answered(call, archive, {**_request(), "unpack": list(requested)}, Path(folder))
         )
     return outcomes
 
@@ -93,6 +93,6 @@ def _fault(place: str, code: int, error: str) -> TaskFailure:
     if code == BAD_ARCHIVE:
         fault = json.loads(last)
         return TaskFailure(fault["condition"], f"{place}: {fault['message']}", file=place)
-    limits = f"{bounded_process.MEMORY_BYTES >> 30} GiB of memory or {bounded_process.CPU_S} s"
+    limits = f"{file_process.MEMORY_BYTES >> 30} GiB of memory or {file_process.CPU_S} s"
     message = f"{place}: it takes more than {limits} of processor time: split it ({last[:200]})"
     return TaskFailure("archive-too-large", message, file=place)
