@@ -30,6 +30,7 @@ AS_LISTED = ""  # the outcome of a member that was unpacked
 CHANGED = "changed"  # of a member that is another one now, or is not there
 # Whose columns stand at the end of a file, or all over it
 _READ_WHOLE = ("parquet", "orc", "avro", "json")
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, BadArchive)
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError)
 _BROKEN_TOO = (NotImplementedError, RuntimeError)  # a method of compression that zipfile lacks
 
@@ -109,14 +110,23 @@ def _listed(request: ArchiveRequest) -> Iterator[MemberLine]:
 def _version_and_columns(
     member: Member, request: ArchiveRequest, scratch: Path
 ) -> tuple[str, list[str] | None]:
-    """The version of a member, and its own columns."""
-    format, options = request["format"], request["options"]
-    if member.version and format not in _READ_WHOLE:
-        with member.open() as file:
-            return member.version, own_columns(file, member.name, format, options)
-    digest = _copy(member, scratch)
-    with scratch.open("rb") as file:
-        return member.version or digest, own_columns(file, member.name, format, options)
+    """The version of a member, and its own columns; None where it is damaged, which its reader will
+    say."""
+    if not member.version:
+        digest = _copy(member, scratch)
+        return digest, _columns(member, request, scratch)
+    try:
+        if request["format"] in _READ_WHOLE:
+            _copy(member, scratch)
+            return member.version, _columns(member, request, scratch)
+        return member.version, _columns(member, request, None)
+    except _DAMAGED:
+        return member.version, None
+
+
+def _columns(member: Member, request: ArchiveRequest, copy: Path | None) -> list[str] | None:
+    with copy.open("rb") if copy else member.open() as file:
+        return own_columns(file, member.name, request["format"], request["options"])
 
 
 def _copy(member: Member, target: Path) -> str:
@@ -147,7 +157,7 @@ def _unpacked(request: ArchiveRequest, members_of_tasks: list[WantedMember]) -> 
             continue
         try:
             version = _copy(member, scratch)
-        except (zipfile.BadZipFile, zlib.error, EOFError, BadArchive) as e:
+        except _DAMAGED as e:
             outcomes |= {requested["target"]: f"not readable: {e}" for requested in requests}
             continue
         for requested in requests:

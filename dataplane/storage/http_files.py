@@ -15,7 +15,7 @@ from os import environ
 
 import httpx2
 
-from dataplane.contract.hosts import REFUSED
+from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.secrets import resolved
 from dataplane.storage.refused_places import Places
@@ -91,10 +91,20 @@ def _answered(
 ) -> Iterator[httpx2.Response]:
     try:
         with client.stream("GET", uri, headers=dict(headers)) as answer:
+            _check_peer(uri, answer)
             yield answer
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
         message = f"{uri}: the server does not answer: {type(e).__name__}: {e}"
         raise TaskFailure("unreachable", message, "infrastructure") from e
+
+
+def _check_peer(uri: str, answer: httpx2.Response) -> None:
+    """As `check_place`, of the address that was connected to: a name may have another one by
+    then."""
+    connection = answer.extensions.get("network_stream")
+    peer = connection.get_extra_info("server_addr") if connection else None
+    if peer and is_link_local(str(peer[0])):
+        raise TaskFailure("place-refused", f"{uri} {REFUSED}: name the host of a service")
 
 
 def _target(uri: str, answer: httpx2.Response) -> str:

@@ -197,6 +197,8 @@ def test_a_member_with_broken_bytes_fails_alone(tmp_path: Path) -> None:
     listed = list_files(job(f"{tmp_path}/*.zip"), Versions())["partitions"]
     data[45] ^= 0xFF
     (tmp_path / "a.zip").write_bytes(data)
+    again = list_files(job(f"{tmp_path}/*.zip"), Versions())["partitions"]
+    assert [p["objects"][0]["columns"] for p in again] == [None, ["id", "v"]]
     broken, sound = staged(tmp_path, [p["objects"][0] for p in listed])
     assert broken.outcome["condition"] == "MALFORMED_FILE"
     assert f"{tmp_path}/a.zip#a.csv" in broken.outcome["message"]
