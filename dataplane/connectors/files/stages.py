@@ -76,7 +76,7 @@ class Stage(ABC):
     ) -> None:
         self.folder, self.listed_job, self.tasks = folder, job, tasks
         self.space = _Space()
-        self._cancelled = cancelled
+        self.cancelled = cancelled
         self._places: dict[str, str] = {}  # by path: the places of the files behind them
 
     @abstractmethod
@@ -85,7 +85,7 @@ class Stage(ABC):
 
     def check(self) -> None:
         """Cancelled once the attempt is."""
-        if self._cancelled.is_set():
+        if self.cancelled.is_set():
             raise Cancelled("files were made ready")
 
     def outcome(self, task: ObjectsTask) -> ObjectsTask | _Refused | _Postponed:

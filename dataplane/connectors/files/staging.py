@@ -1,5 +1,5 @@
 """Files of formats that Spark does not read, or not exactly: rewritten as CSV into the scratch
-folder of an attempt, and read as CSV files from there.
+folder of an attempt, and read as CSV files from there. Files that it cannot reach are copied before.
 
 So columns are typed, inferred and refused by the rules of CSV. A file that is no longer the listed
 one is noticed while it is rewritten.
@@ -74,7 +74,6 @@ class _CsvStage(Stage):
         cancelled: threading.Event,
     ) -> None:
         super().__init__(folder, job, tasks, cancelled)
-        self._job, self._cancelled = job, cancelled
         self.job = cast("SourceJob", {**job, "format": "csv", "options": self._dialect()})
         self._numbers = itertools.count()  # several tasks may read one file
 
@@ -83,11 +82,13 @@ class _CsvStage(Stage):
 
     @property
     def _has_header(self) -> bool:
-        is_sheet = self._job["format"] == "xlsx"
-        return not is_sheet or str(self._job["options"].get("header", "false")).lower() == "true"
+        is_sheet = self.listed_job["format"] == "xlsx"
+        return (
+            not is_sheet or str(self.listed_job["options"].get("header", "false")).lower() == "true"
+        )
 
     def staged(self, source: SourceObject) -> SourceObject:
-        options = _options(self._job)
+        options = _options(self.listed_job)
         place = reported_path(source)
         target = self.folder / f"{next(self._numbers)}.csv"
         try:
@@ -103,7 +104,7 @@ class _CsvStage(Stage):
         except (ValueError, OSError, EOFError, zlib.error) as e:
             failure = TaskFailure("MALFORMED_FILE", f"{place}: not readable: {e}", file=place)
             raise self._fault(source, failure) from e
-        if not are_unchanged(self._job, [source]):
+        if not are_unchanged(self.listed_job, [source]):
             raise Moved(place)
         self.space.take(target.stat().st_size)
         self.note_place(target, place)
@@ -120,7 +121,7 @@ class _CsvStage(Stage):
 
     def _fault(self, source: SourceObject, failure: TaskFailure) -> TaskFailure | Moved:
         """The failure of a file, if it still is the one that was listed."""
-        return failure if are_unchanged(self._job, [source]) else Moved(reported_path(source))
+        return failure if are_unchanged(self.listed_job, [source]) else Moved(reported_path(source))
 
     def _write(self, source: SourceObject, options: StagedOptions, target: Path) -> int:
         """The number of columns."""
@@ -137,16 +138,16 @@ class _CsvStage(Stage):
                     if size > SOURCE_BYTES:
                         raise ValueError(f"it takes more than {SOURCE_BYTES >> 20} MiB unpacked")
                     output.write(chunk)
-            job = self._job
-            return write_rows(job["format"], (copy, target), job["options"], self._cancelled)
+            job = self.listed_job
+            return write_rows(job["format"], (copy, target), job["options"], self.cancelled)
         finally:
             copy.unlink(missing_ok=True)
             self.space.give_back(size)
 
     @contextmanager
     def _opened(self, source: SourceObject) -> Iterator[BinaryIO]:
-        with open_source(self._job, source) as file:
-            is_archive = self._job["format"] == "xlsx"
+        with open_source(self.listed_job, source) as file:
+            is_archive = self.listed_job["format"] == "xlsx"
             yield file if is_archive else plain(file, reported_path(source))
 
 
