@@ -90,6 +90,11 @@ SFTP: Key[Settings] = Key(
     Nested(Section(_SFTP_KEYS), _sftp),
     NOTHING,
     "The user of an sftp:// path, and the server's key.",
+    example={
+        "user": "app",
+        "password": "secret://shop/password",
+        "host_key": "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU",
+    },
 )
 
 
