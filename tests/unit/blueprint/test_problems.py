@@ -41,6 +41,15 @@ def python(keys: str) -> str:
 
 
 DDL = "schema: k INT"
+SFTP = "user: u, host_key: 'SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'"
+
+
+def served(path: str, more: str = "") -> str:
+    """A component that reads files at a path, with another key."""
+    keys = f"connector: files, path: {path}, format: csv"
+    return component(f"read: {{{keys}{', ' if more else ''}{more}}}")
+
+
 CASES = [
     # names
     ("invalid-name", "dataflow: ^Flights\ncomponents: {}"),
@@ -123,7 +132,21 @@ CASES = [
         component(f"read: {{{TOPIC}, format: raw, refresh: {{within: 1s, ^after: 1s}}}}"),
     ),
     ("invalid-path", component("read: {connector: files, path: ^' ', format: csv}")),
-    ("invalid-path", component("read: {connector: files, path: ^'http://a/b.csv', format: csv}")),
+    ("invalid-path", component("read: {connector: files, path: ^'ftp://a/b.csv', format: csv}")),
+    ("invalid-path", served("^'https://a/../b.csv'")),
+    ("invalid-path", served("^'https://a/*.csv'")),
+    ("invalid-path", served("^'https://u@a/b.csv'")),
+    ("place-refused", served("^'http://169.254.169.254/b.csv'")),
+    (
+        "not-supported",
+        component("write: {connector: files, from: a, path: ^'https://a/b', format: csv}"),
+    ),
+    ("literal-secret", served("'https://a/b.csv'", "^headers: {Accept: text}")),
+    ("invalid-value", served("'https://a/b.csv'", "headers: {^Host: 'secret://a/b'}")),
+    ("conflicting-keys", served("'a/*.csv'", "^headers: {Accept: 'secret://a/b'}")),
+    ("conflicting-keys", served("'a/*.csv'", f"^sftp: {{{SFTP}, key: 'secret://a/b'}}")),
+    ("missing-key", served("'sftp://a/*.csv'", f"sftp: ^{{{SFTP}}}")),
+    ("invalid-value", served("'a/*.zip'", "members: ^/a.csv")),
     ("invalid-path", component("write: {connector: files, from: a, path: ^'out/*', format: csv}")),
     ("invalid-path", component("transform: {file: ^../a.py, inputs: {}}")),
     ("invalid-path", component("transform: {file: ^/a.py, inputs: {}}")),

@@ -1,0 +1,210 @@
+"""Web and SFTP servers that lead elsewhere, change their minds, or are not who they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataplane.listing.files import check_folder, list_files
+from dataplane.listing.version_cache import Versions
+from dataplane.storage import http_files, source_copies
+from dataplane.storage.http_files import http_chunks
+from dataplane.storage.source_stores import Moved
+from dataplane.task_failures import TaskFailure
+from tests.servers.sftp import USER, sftp_server
+from tests.servers.web import Web, web_server
+
+CSV = b"id,v\n1,one\n"
+METADATA = "http://169.254.169.254/latest/meta-data"
+
+
+def job(location: str, **settings: str) -> Any:
+    whole = {"location": location, "format": "csv", "options": {"header": True}, "metadata": []}
+    return {**whole, "partition": None, "settings": settings, "listing": ""}
+
+
+def refused(location: str, **settings: str) -> TaskFailure:
+    with pytest.raises(TaskFailure) as failure:
+        list_files(job(location, **settings), Versions())
+    return failure.value
+
+
+def keys(location: str, **settings: str) -> list[str]:
+    found = list_files(job(location, **settings), Versions())
+    return [p["key"] for p in found["partitions"]]
+
+
+# --- web servers ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def web(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("HEADGATE_SECRET_WEB_TOKEN", "Bearer a-token-of-tests")
+    with web_server() as server:
+        yield server
+
+
+def test_no_redirect_leads_where_nothing_may_be_read(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.redirects["/a.csv"] = METADATA
+    assert refused(f"{web.url}/a.csv").condition == "place-refused"
+    assert refused(f"{METADATA}/a.csv").condition == "place-refused"
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(2, 1, 6, "", ("169.254.1.1", 80))]
+    )
+    assert refused("http://named.example/a.csv").condition == "place-refused"
+
+
+def test_a_redirect_stays_among_the_sources_and_takes_no_header_along(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_server() as other:
+        web.redirects["/a.csv"], other.files["/a.csv"] = f"{other.url}/a.csv", CSV
+        location, header = f"{web.url}/a.csv", {"http.Authorization": "secret://web/token"}
+        assert keys(location, **header) == ["a.csv"]
+        assert web.headers["authorization"] == "Bearer a-token-of-tests"
+        assert "authorization" not in other.headers
+        monkeypatch.setenv("HEADGATE_SOURCES", web.url)
+        assert refused(location, **header).condition == "place-refused"
+
+
+def test_redirects_end(web: Web) -> None:
+    web.redirects["/a.csv"] = "/a.csv"
+    assert "redirects" in refused(f"{web.url}/a.csv").message
+
+
+def test_an_unchanged_file_is_not_sent_again(web: Web, tmp_path: Path) -> None:
+    web.files = {f"/{n}.csv": CSV for n in "abc"}
+    cache = Versions(tmp_path / "versions.db")
+    location = f"{web.url}/{{a,b,c}}.csv"
+    first = list_files(job(location), cache)
+    web.requests.clear()
+    assert list_files(job(location), cache) == first
+    assert web.requests == [304, 304, 304]
+
+
+def test_gone_files_are_withdrawn_and_errors_are_none(web: Web) -> None:
+    web.files["/a.csv"] = CSV
+    location = f"{web.url}/{{a,b}}.csv"
+    assert keys(location) == ["a.csv"]
+    web.files.clear()
+    assert refused(location).condition == "path-not-found"
+    web.token = "Bearer another"
+    assert refused(location).condition == "permission-denied"
+
+
+def test_the_query_of_a_url_belongs_to_the_name(web: Web) -> None:
+    web.files = {f"/export?day={n}": CSV for n in "12"}
+    whole = job(f"{web.url}/export?day={{1,2,3}}")
+    partitions = list_files(whole, Versions())["partitions"]
+    assert [p["objects"][0]["name"] for p in partitions] == ["export?day=1", "export?day=2"]
+
+
+def test_an_answer_has_bounds_and_an_end(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.etags = False
+    web.files["/a.csv"] = CSV
+    url = f"{web.url}/a.csv"
+    with pytest.raises(Moved):
+        list(http_chunks(job(url), url, "sha256:00"))
+    monkeypatch.setattr("dataplane.listing.http_listing.MOST_BYTES", 5)
+    assert refused(url).condition == "file-too-large"
+
+
+def test_a_server_that_says_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_files, "TIMEOUT_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        failure = refused(f"http://127.0.0.1:{server.getsockname()[1]}/a.csv")
+    assert (failure.condition, failure.kind) == ("unreachable", "infrastructure")
+
+
+def test_an_answer_that_breaks_off_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nid,v\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        failure = refused(f"http://127.0.0.1:{server.getsockname()[1]}/a.csv")
+        thread.join()
+    assert (failure.condition, failure.kind) == ("unreachable", "infrastructure")
+
+
+def test_a_copy_has_bounds(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.files["/a.csv"] = CSV
+    monkeypatch.setattr(source_copies, "MOST_BYTES", 5)
+    with pytest.raises(TaskFailure) as failure:
+        source_copies.copy_file(
+            job(web.url), f"{web.url}/a.csv", "", tmp_path / "copy", lambda _: None
+        )
+    assert failure.value.condition == "file-too-large"
+
+
+def test_a_check_says_what_a_server_answers(web: Web) -> None:
+    connection: Any = {"connector": "files", "options": {}, "writes": False}
+    connection["place"] = f"{web.url}/a.csv"
+    with pytest.raises(TaskFailure, match="there is no file"):
+        check_folder(connection)
+    web.files["/a.csv"] = CSV
+    check_folder(connection)
+
+
+# --- SFTP -----------------------------------------------------------------------------------------
+
+
+def test_a_server_of_sftp_is_known_by_its_key_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_bytes(CSV)
+    with sftp_server(tmp_path) as server:
+        monkeypatch.setenv("HEADGATE_SECRET_SFTP_KEY", server.private_key)
+        monkeypatch.setenv("HEADGATE_SECRET_SFTP_WRONG", "no key")
+        location = f"{server.url}{tmp_path}/data/*.csv"
+        settings = {"sftp.user": USER, "sftp.key": "secret://sftp/key"}
+        known = {**settings, "sftp.host_key": server.fingerprint}
+        assert keys(location, **known) == ["a.csv"]
+        for host_key in ("", "SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"):
+            failure = refused(location, **{**settings, "sftp.host_key": host_key})
+            assert failure.condition == "host-key-refused"
+            assert server.fingerprint in failure.message
+        failure = refused(location, **{**known, "sftp.key": "secret://sftp/wrong"})
+        assert failure.condition == "credentials-refused"
+        failure = refused(f"{server.url}{tmp_path}/nothing/*.csv", **known)
+        assert failure.condition == "path-not-found"
+
+
+def test_checksums_are_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADGATE_SECRET_SFTP_PASSWORD", "a password of tests")
+    folder = tmp_path / "data"
+    (folder / "x").mkdir(parents=True)
+    (folder / "x" / "a.csv").write_bytes(CSV)
+    (folder / "b.csv").write_bytes(CSV)
+    digest = hashlib.sha256(CSV).hexdigest()
+    (folder / "SUMS.csv").write_text(f"{digest}  ./x/a.csv\n")
+    with sftp_server(tmp_path) as server:
+        settings = {
+            "sftp.user": USER,
+            "sftp.password": "secret://sftp/password",
+            "sftp.host_key": server.fingerprint,
+            "sftp.checksums": "SUMS.csv",
+        }
+        whole = job(f"{server.url}{folder}/**/*.csv", **settings)
+        listed = {p["key"]: p["objects"][0] for p in list_files(whole, Versions())["partitions"]}
+        assert list(listed) == ["b.csv", "x/a.csv"]
+        assert listed["b.csv"]["version"].startswith("modified:")
+        assert listed["x/a.csv"]["version"] == f"sha256:{digest}"
+        (folder / "x" / "a.csv").write_bytes(CSV.replace(b"one", b"two"))
+        with pytest.raises(Moved):
+            source_copies.copy_file(
+                whole, listed["x/a.csv"]["uri"], f"sha256:{digest}", tmp_path / "c", lambda _: None
+            )
