@@ -76,6 +76,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "resume": "operate",
         "rollback": "rollback",
         "revert": "rollback",
+        "import": "imports",
         "branch": "branches",
         "feed": "feeds",
     },

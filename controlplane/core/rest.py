@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         ChecksAnswer,
         GenerationsAnswer,
         HistoryAnswer,
+        ImportAnswer,
         PartitionsAnswer,
         TasksAnswer,
     )
@@ -160,6 +161,7 @@ DIFF_DATASET: Route[DataDifference] = Route(
 )
 
 ROLLBACK: Route[RollbackAnswer] = Route("POST", "/v1/branches/{branch}/rollback{?override}")
+IMPORT: Route[ImportAnswer] = Route("POST", "/v1/branches/{branch}/import{?override,timeout_s}")
 REVERT: Route[ApplyAnswer] = Route(
     "POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}"
 )

@@ -38,6 +38,7 @@ CAUSES: Mapping[str | None, str] = {
     "sync": "copied",
     "lost": "files were lost",
     "rollback": "rolled back",
+    "imported": "imported",
     "resume": "resumed after a rollback",
 }
 KINDS: Mapping[str, str] = {
