@@ -32,6 +32,7 @@ STATUS: Final = {
     "import-keys": 409,
     "import-not-ready": 409,
     "import-refused": 422,
+    "import-schema": 409,
     "invalid-blueprint": 422,
     "invalid-request": 422,
     "link-ended": 410,

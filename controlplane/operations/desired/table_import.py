@@ -27,7 +27,7 @@ from controlplane.core.errors import ImportRefused, NotFound
 from controlplane.core.model.answers import ImportAnswer
 from controlplane.core.model.events import Event
 from controlplane.core.model.states import State, UnfinishedRun
-from controlplane.core.plan import Plan, Planning
+from controlplane.core.plan import Decision, Planning
 from controlplane.core.plan.transform import imports
 from controlplane.core.plan.transform.case import Case, cut
 from controlplane.core.plan.transform.input_states import consistent, offers
@@ -43,6 +43,7 @@ from controlplane.operations.desired.drafts import SentBlueprint
 from controlplane.operations.planning import edit_review
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now
 from controlplane.ports.store import Tx
+from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
 MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the inputs
@@ -86,11 +87,12 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
         node = _target(ctx, tx, request)
         known, _ = _columns(ctx, tx, request.branch, request.target)
     if known.schema is None or not known.is_exact:
-        why = unanswered or known.why or "its inputs have not been read yet"
+        why = unanswered or known.why or "Spark has not analysed it"
         message = (
             f"the columns of {request.target} are not known: {why}; wait until its inputs are read"
         )
         raise ImportRefused("import-not-ready", message)
+    _require_fitting(ctx, request, known.schema)
     text = json.dumps(_blueprint(node, request, as_ddl(known.schema)), indent=1)
     sent = SentBlueprint(f"/{request.dataflow}.yaml", text, {})
     blueprints.apply(ctx, request.branch, [sent])
@@ -98,8 +100,8 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
         branches.require_editable(ctx, tx, request.branch)
         answer = _taken(ctx, tx, request)
     ctx.wake()
-    if isinstance(answer, str):
-        raise ImportRefused("import-failed", answer)
+    if isinstance(answer, ImportRefused):
+        raise answer
     return answer
 
 
@@ -108,6 +110,19 @@ def _columns(
 ) -> tuple[KnownSchema, tuple[AnalyseRequest, ...]]:
     nodes = desired(tx, branch, namespace=ctx.namespace)
     return edit_review.stored_columns(tx, branch, nodes, target)
+
+
+def _require_fitting(ctx: Context, request: ImportRequest, schema: Schema) -> None:
+    """Raises ImportRefused for a dataset with other columns. Tables elsewhere are read with those of
+    the component, or not at all."""
+    kind, _, dataset = request.source.partition(":")
+    if kind != "dataset":
+        return
+    with ctx.read() as tx:
+        has, _ = _columns(ctx, tx, request.branch, dataset)
+    fault = imports.column_fault(has.schema, schema) if has.schema is not None else has.why
+    if fault:
+        raise ImportRefused("import-schema", f"{dataset} cannot be imported: {fault}")
 
 
 def _target(ctx: Context, tx: Tx, request: ImportRequest) -> Transform:
@@ -179,8 +194,8 @@ def _part(part: KeyColumn) -> object:
 # --- taking it ------------------------------------------------------------------------------------
 
 
-def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | str:
-    """Import the copied rows if all of them are there. A copy that failed ends; then its error."""
+def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | ImportRefused:
+    """Import the copied rows if all of them are there. A copy that failed ends; then the error."""
     tx.upkeep.collections()  # first: no collection begins before the rows have a build trace
     flow = request.target.partition(".")[0]
     plan, _ = plan_now(tx, request.branch, [request.dataflow], namespace=ctx.namespace)
@@ -193,10 +208,10 @@ def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | str:
         "partitions": 0,
         "rows": 0,
     }
-    error = _failure(plan)
-    if error:
+    failed = [d for d in plan.decisions if d.status == "failed" and d.error is not None]
+    if failed:
         _end(tx, request)
-        return error
+        return _failure(failed[0])
     copied = plan.of(request.rows)
     if copied is None or copied.status != "up_to_date":
         return answer
@@ -215,11 +230,10 @@ def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | str:
     return {**answer, "state": "imported", "partitions": rows.partitions, "rows": rows.rows}
 
 
-def _failure(plan: Plan) -> str:
-    failed = [d for d in plan.decisions if d.status == "failed" and d.error is not None]
-    return (
-        f"{failed[0].dataset}: {failed[0].error['message']}" if failed and failed[0].error else ""
-    )
+def _failure(decision: Decision) -> ImportRefused:
+    assert decision.error is not None
+    message = f"{decision.dataset}: {decision.error['message']}; nothing was imported"
+    return ImportRefused("import-failed", message)
 
 
 def _end(tx: Tx, request: ImportRequest) -> None:
