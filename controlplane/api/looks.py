@@ -83,8 +83,8 @@ def analysed(
 ) -> Iterator[str]:
     """Have Spark analyse an edit, layer by layer: the columns of a query are inputs to the analysis
     of its readers. Yields why answers are missing, if any. All requests are deleted at the end."""
-    wanted = partial(blueprints.questions, call.context, branch, sources, looked)
-    with answered(call, branch, wanted, deadline, timeout_s) as unanswered:
+    questions = partial(blueprints.questions, call.context, branch, sources, looked)
+    with answered(call, branch, questions, deadline, timeout_s) as unanswered:
         yield unanswered
 
 

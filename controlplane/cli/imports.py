@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -48,13 +49,14 @@ def import_table(
     table = _absolute(source)
     with session.connect(home) as client:
         session.require_service()
-        value = client.import_table(target, table, key=key or [], branch=branch, override=override)
-        while value["state"] == "copying":
-            operate.settled(session, client, value["dataflow"], branch)
-            value = client.import_table(
-                target, table, key=key or [], branch=branch, override=override
-            )
-    show(value, views.fields(value), session.output)
+        step = partial(
+            client.import_table, target, table, key=key or [], branch=branch, override=override
+        )
+        progress = step()
+        while progress["state"] == "copying":
+            operate.settled(session, client, progress["dataflow"], branch)
+            progress = step()
+    show(progress, views.fields(progress), session.output)
 
 
 def _absolute(source: str) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from controlplane.core.model.answers.controls import (
         AuditAnswer,
+        ImportAnswer,
         PauseAllAnswer,
         PauseAnswer,
         ReadsAnswer,
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         ChecksAnswer,
         GenerationsAnswer,
         HistoryAnswer,
-        ImportAnswer,
         PartitionsAnswer,
         TasksAnswer,
     )

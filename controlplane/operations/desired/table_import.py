@@ -26,10 +26,10 @@ from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import ImportRefused, NotFound
 from controlplane.core.model.answers import ImportAnswer
 from controlplane.core.model.events import Event
-from controlplane.core.model.states import State, UnfinishedRun
+from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.plan import Decision, Planning
 from controlplane.core.plan.transform import imports
-from controlplane.core.plan.transform.case import Case, cut
+from controlplane.core.plan.transform.case import Case, cut, half_built
 from controlplane.core.plan.transform.input_states import consistent, offers
 from controlplane.core.plan.transform.transform_decision import case_of
 from controlplane.core.review import AnalyseRequest
@@ -78,22 +78,22 @@ def questions(ctx: Context, branch: str, target: str) -> tuple[AnalyseRequest, .
 
 
 def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> ImportAnswer:
-    """Begin an import, or take the next step of it. `unanswered`: why Spark has not told the columns.
+    """Begin an import, or take the next step of it. `unanswered`: why Spark has not given the columns.
 
     Raises ImportRefused, NotFound, BranchProtected, and InvalidBlueprint for a place that may not be
     read.
     """
     with ctx.read() as tx:
         node = _target(ctx, tx, request)
-        known, _ = _columns(ctx, tx, request.branch, request.target)
-    if known.schema is None or not known.is_exact:
-        why = unanswered or known.why or "Spark has not analysed it"
+        columns, _ = _columns(ctx, tx, request.branch, request.target)
+    if columns.schema is None or not columns.is_exact:
+        why = unanswered or columns.why or "Spark has not analysed it"
         message = (
             f"the columns of {request.target} are not known: {why}; wait until its inputs are read"
         )
         raise ImportRefused("import-not-ready", message)
-    _require_fitting(ctx, request, known.schema)
-    text = json.dumps(_blueprint(node, request, as_ddl(known.schema)), indent=1)
+    _require_fitting(ctx, request, columns.schema)
+    text = json.dumps(_blueprint(node, request, as_ddl(columns.schema)), indent=1)
     sent = SentBlueprint(f"/{request.dataflow}.yaml", text, {})
     blueprints.apply(ctx, request.branch, [sent])
     with ctx.begin() as tx:
@@ -223,7 +223,7 @@ def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | Impor
     key = imports.key_of(case)
     assert key is not None  # the component has just been forced
     tx.traces.put_build(key, root, rows.schema)
-    _begin_run(tx, case)
+    _begin_run(tx, case, half_built(case, root, rows.schema))
     tx.blueprints.set_paused(request.branch, request.target, False)
     _note(ctx, tx, request, rows)
     _end(tx, request)
@@ -254,11 +254,14 @@ def _case(facts: StoreSnapshot, request: ImportRequest) -> Case:
     return case_of(planning, node, chosen)
 
 
-def _begin_run(tx: Tx, case: Case) -> None:
-    """What comes while indexes are computed is taken after the import."""
+def _begin_run(tx: Tx, case: Case, imported: PartialState) -> None:
+    """Begin a run on these inputs: newer ones count after the import. A partial root keeps the
+    rows of a component that is paused for long."""
     node, branch = case.node, case.planning.branch
     tx.queue.drop_demands(branch, node.dataset)
     tx.states.drop_building(branch, node.dataset)
+    if case.leading and all(i.slot.mode == "each" for i in case.parted):
+        tx.states.put_building(imported)
     states = {i.slot.name: i.of.seq for i in case.inputs if isinstance(i.of, State)}
     tx.states.put_unfinished(UnfinishedRun(branch, node.dataset, node.lineage, states, cut(case)))
 
@@ -269,12 +272,12 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
     if not leading:
         return rows.root  # of its own keys, or whole
     entries = list(tree.scan(tx.nodes, rows.root))
-    if not _strangers(tx, leading, (entry.key for entry in entries)):
+    if not _strangers(tx, leading, (e.key for e in entries)):
         return rows.root
     if len(entries) > MOST_PARTITIONS:
         raise ImportRefused("import-keys", f"more than {MOST_PARTITIONS:,} partitions")
     renamed = sorted(Entry(_plain(e.key), e.fragment, e.content) for e in entries)
-    strange = _strangers(tx, leading, (entry.key for entry in renamed))
+    strange = _strangers(tx, leading, (e.key for e in renamed))
     if strange:
         raise ImportRefused(
             "import-keys",
@@ -287,8 +290,8 @@ def _strangers(tx: Tx, roots: Sequence[bytes], keys: Iterable[str]) -> list[str]
     """The keys that none of these roots has."""
     strange = list(keys)
     for root in roots:
-        known = tree.lookup(tx.nodes, root, strange).keys()
-        strange = [key for key in strange if key not in known]
+        present = tree.lookup(tx.nodes, root, strange).keys()
+        strange = [key for key in strange if key not in present]
     return strange
 
 

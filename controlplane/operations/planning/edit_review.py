@@ -76,8 +76,8 @@ def columns_of(
 def stored_columns(
     tx: Tx, branch: str, nodes: Desired, dataset: str
 ) -> tuple[KnownSchema, tuple[AnalyseRequest, ...]]:
-    """The columns that a dataset of the stored blueprints has, or would have; and what Spark has to
-    be asked for them."""
+    """The columns that a dataset of the stored blueprints has, or would have; and the analyses
+    that they need from Spark."""
     scope = {dataset, *nodes.graph.upstream([dataset])}
     schemas = Schemas(nodes, _facts(tx, branch, nodes, nodes, within=scope))
     for name in nodes.order:

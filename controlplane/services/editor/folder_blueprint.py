@@ -25,6 +25,7 @@ import duckdb
 from controlplane.core.errors import HeadgateError
 
 MOST_FILES: Final = 10_000  # that are looked at
+SAMPLE_FILES: Final = 200  # of a folder and format: further ones are like the first
 SAMPLE_ROWS: Final = 1_000  # of a dataset, for its types and keys
 FORMATS: Final[Mapping[str, str]] = {
     ".csv": "csv",
@@ -51,7 +52,7 @@ class NothingThere(HeadgateError):
 
 
 @dataclass(slots=True)
-class FoundDataset:
+class FolderDataset:
     """Files of one dataset. `pattern`: below the folder. `columns`: names with types of Spark; empty
     where only a run can tell."""
 
@@ -68,8 +69,8 @@ def blueprint_of(folder: Path, dataflow: str, shown: str) -> str:
     """The text of a blueprint. `shown`: the folder as the blueprint names it. Raises NothingThere."""
     datasets = _datasets(folder)
     if not datasets:
-        known = ", ".join(sorted(FORMATS))
-        message = f"{folder} has no file of a known format ({known}) and no Delta table"
+        formats = ", ".join(sorted(FORMATS))
+        message = f"{folder} has no file of a known format ({formats}) and no Delta table"
         raise NothingThere(f"{message} among its first {MOST_FILES:,} files")
     lines = [
         f"dataflow: {dataflow}",
@@ -84,31 +85,38 @@ def blueprint_of(folder: Path, dataflow: str, shown: str) -> str:
 # --- what lies there ------------------------------------------------------------------------------
 
 
-def _datasets(folder: Path) -> list[FoundDataset]:
+def _datasets(folder: Path) -> list[FolderDataset]:
     groups: dict[tuple[Path, str, tuple[str, ...]], list[Path]] = defaultdict(list)
-    samples: dict[tuple[Path, str, tuple[str, ...]], FoundDataset] = {}
+    samples: dict[tuple[Path, str, tuple[str, ...]], FolderDataset] = {}
+    samples_of: dict[tuple[Path, str], list[FolderDataset]] = defaultdict(list)
     tables, files = _walk(folder)
     for file in files:
         format = FORMATS[file.suffix.lower()]
-        sample = _sampled(file, format)
-        group = _home(folder, file), format, tuple(sample.columns)
+        home = _home(folder, file)
+        sampled = samples_of[home, format]
+        if len(sampled) < SAMPLE_FILES:
+            sampled.append(_sampled(file, format))
+            sample = sampled[-1]
+        else:
+            sample = sampled[0]
+        group = home, format, tuple(sample.columns)
         groups[group].append(file)
         samples.setdefault(group, sample)
     together: dict[tuple[Path, str], int] = defaultdict(int)
     for home, format, _ in groups:
         together[home, format] += 1
     datasets = [
-        FoundDataset(_name(table), "delta", _below(folder, table), [table]) for table in tables
+        FolderDataset(_name(table), "delta", _below(folder, table), [table]) for table in tables
     ]
     for (home, format, columns), members in groups.items():
-        found = samples[home, format, columns]
+        dataset = samples[home, format, columns]
         is_alone = together[home, format] == 1
-        found.files = members
-        found.pattern = _pattern(folder, home, members, is_alone=is_alone)
+        dataset.files = members
+        dataset.pattern = _pattern(folder, home, members, is_alone=is_alone)
         is_folder = is_alone and (home != folder or len(members) > 1)
-        found.name = _name(home) if is_folder else _name(Path(_stem(members)))
-        datasets.append(found)
-    return _with_own_names(sorted(datasets, key=lambda found: found.pattern))
+        dataset.name = _name(home) if is_folder else _name(Path(_stem(members)))
+        datasets.append(dataset)
+    return _with_own_names(sorted(datasets, key=lambda dataset: dataset.pattern))
 
 
 def _walk(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -166,23 +174,25 @@ def _name(path: Path) -> str:
     return (name if re.match(r"[a-z]", name) else f"data_{name}".rstrip("_"))[:90]
 
 
-def _with_own_names(datasets: Iterable[FoundDataset]) -> list[FoundDataset]:
-    taken: dict[str, int] = {"self": 1}
+def _with_own_names(datasets: Iterable[FolderDataset]) -> list[FolderDataset]:
+    counts: dict[str, int] = {"self": 1}
     ordered = list(datasets)
-    for found in ordered:
-        count = taken[found.name] = taken.get(found.name, 0) + 1
+    for dataset in ordered:
+        count = counts[dataset.name] = counts.get(dataset.name, 0) + 1
         if count > 1:
-            found.name = f"{found.name}_{found.format}" if count == 2 else f"{found.name}_{count}"
+            dataset.name = (
+                f"{dataset.name}_{dataset.format}" if count == 2 else f"{dataset.name}_{count}"
+            )
     return ordered
 
 
 # --- columns --------------------------------------------------------------------------------------
 
 
-def _sampled(file: Path, format: str) -> FoundDataset:
+def _sampled(file: Path, format: str) -> FolderDataset:
     """The columns, options and keys that the first rows of a file show; none where DuckDB cannot
     read it."""
-    sample = FoundDataset("", format, "", [])
+    sample = FolderDataset("", format, "", [])
     if format == "xlsx":
         sample.options = {"header": True}
     reader = READERS.get(format)
@@ -201,16 +211,21 @@ def _sampled(file: Path, format: str) -> FoundDataset:
             sample.keys = list(_keys(rows))
         except duckdb.Error:
             return sample
-    if format == "json" and file.read_bytes()[:64].lstrip().startswith(b"["):
+    if format == "json" and _is_array(file):
         sample.options["multiLine"] = True
     return sample
 
 
+def _is_array(file: Path) -> bool:
+    with file.open("rb") as start:
+        return start.read(64).lstrip().startswith(b"[")
+
+
 def _csv_options(connection: duckdb.DuckDBPyConnection, file: Path) -> dict[str, object]:
     query = f"SELECT Delimiter, HasHeader FROM sniff_csv($1, sample_size = {SAMPLE_ROWS})"
-    found = connection.execute(query, [str(file)]).fetchone()
-    assert found is not None  # or it raises
-    separator, has_header = found
+    sniffed = connection.execute(query, [str(file)]).fetchone()
+    assert sniffed is not None  # or it raises
+    separator, has_header = sniffed
     options: dict[str, object] = {"header": bool(has_header)}
     if separator != ",":
         options["sep"] = separator
@@ -240,33 +255,33 @@ def _keys(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
 # --- text -----------------------------------------------------------------------------------------
 
 
-def _component(found: FoundDataset, shown: str) -> Iterator[str]:
-    path = f"{shown}/{found.pattern}" if found.pattern != "." else shown
-    count = len(found.files)
-    yield f"  {found.name}:"
-    if found.format != "delta":
+def _component(dataset: FolderDataset, shown: str) -> Iterator[str]:
+    path = f"{shown}/{dataset.pattern}" if dataset.pattern != "." else shown
+    count = len(dataset.files)
+    yield f"  {dataset.name}:"
+    if dataset.format != "delta":
         yield f"    # {count:,} file{'s' * (count != 1)}"
-    if found.columns:
-        columns = ", ".join(f"{_shown(name)} {kind}" for name, kind in found.columns.items())
+    if dataset.columns:
+        columns = ", ".join(f"{_shown(name)} {kind}" for name, kind in dataset.columns.items())
         yield f"    # columns of the first file, as DuckDB guesses them: {_one_line(columns)}"
-    if found.keys:
+    if dataset.keys:
         sample = f"different in each of its first rows (up to {SAMPLE_ROWS:,})"
-        yield f"    # may be a key: {_one_line(', '.join(found.keys[:3]))}, {sample}"
-    if folders := _folder_columns(found):
+        yield f"    # may be a key: {_one_line(', '.join(dataset.keys[:3]))}, {sample}"
+    if folders := _folder_columns(dataset):
         yield f"    # columns of folders: {_one_line(', '.join(folders))}"
     yield "    read:"
-    if found.format == "delta":
+    if dataset.format == "delta":
         yield f"      connector: delta\n      path: {json.dumps(path)}"
         return
     yield "      connector: files"
     yield f"      path: {json.dumps(path)}"
-    yield f"      format: {found.format}"
-    if found.options:
-        yield f"      options: {json.dumps(found.options)}"
+    yield f"      format: {dataset.format}"
+    if dataset.options:
+        yield f"      options: {json.dumps(dataset.options)}"
 
 
-def _folder_columns(found: FoundDataset) -> list[str]:
-    parts = found.files[0].parent.parts
+def _folder_columns(dataset: FolderDataset) -> list[str]:
+    parts = dataset.files[0].parent.parts
     return [part.partition("=")[0] for part in parts if re.fullmatch(r"[^=]+=.*", part)]
 
 

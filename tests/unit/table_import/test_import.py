@@ -17,6 +17,7 @@ from controlplane.operations.desired import blueprints, controls, table_import
 from controlplane.operations.desired.table_import import ImportRequest
 from controlplane.operations.inspect import causes, datasets
 from controlplane.operations.planning import edit_review
+from tests.there import there
 from tests.unit.branches.world import BranchWorld
 
 LEGACY = """
@@ -118,7 +119,7 @@ def test_an_import_by_key_needs_the_index_alone(tmp_path: Path) -> None:
     world.bring("sums")
     world.describe(EACH + BY)
     with world.ctx.read_plan("main", ["shop"]) as (plan, _):
-        assert plan.of("shop.sums").items[0].tasks == 3
+        assert there(plan.of("shop.sums")).items[0].tasks == 3
     ran = world.ran()
     assert (ran["transform"], ran["index"]) == (0, 3)
     assert world.cause("shop.sums") == "imported"

@@ -35,10 +35,10 @@ def key_of(case: Case) -> bytes | None:
     return ids.import_key(case.node.logic, slots, salt)
 
 
-def taken(
+def with_import(
     case: Case, root: bytes, imported: Schema, schema: Schema | None
 ) -> Deciding[Case | Decision]:
-    """The case with the imported rows as what is right already; or why they cannot be.
+    """The case with the imported rows as a partial root; or why they cannot be.
 
     `schema`: of the component's output, where Spark's analysis knows it.
     """
@@ -83,9 +83,9 @@ def surplus_fault(keys: list[str]) -> str:
     return f"the imported table has {len(keys)} partitions that no input has: {named}"
 
 
-def column_fault(has: Schema, wanted: Schema) -> str | None:
+def column_fault(imported: Schema, declared: Schema) -> str | None:
     """The first column of a table that differs from the component's, with both types."""
-    have, want = types(has), types(wanted)
+    have, want = types(imported), types(declared)
     for name, kind in want.items():
         if name not in have:
             return f"it lacks the column {name} {in_words(kind)}"

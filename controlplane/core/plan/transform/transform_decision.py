@@ -168,8 +168,8 @@ def _next_step(case: Case) -> Deciding[Decision]:
     build = _build_key(case) if is_input_known else None
     analysis = ids.analysis_key(case.node.code_logic, case.schemas)
     imported = imports.key_of(case) if is_input_known else None
-    wanted = [key for key in (build, imported) if key is not None]
-    builds, memos = yield from lookups.remembered(wanted, [analysis])
+    keys = [key for key in (build, imported) if key is not None]
+    builds, memos = yield from lookups.remembered(keys, [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
 
@@ -181,10 +181,10 @@ def _next_step(case: Case) -> Deciding[Decision]:
 
     schema = case.node.with_reason(schema_in(memos[analysis]))
     if build is not None and imported is not None and imported in builds:
-        taken = yield from imports.taken(case, *builds[imported], schema)
-        if isinstance(taken, Decision):
-            return taken
-        case = taken
+        continued = yield from imports.with_import(case, *builds[imported], schema)
+        if isinstance(continued, Decision):
+            return continued
+        case = continued
         if imports.is_whole(case):
             return (yield from _adopt(case, *builds[imported], build))
     # What volatile code gives for one key is not what it gives for the next
