@@ -98,7 +98,7 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
     blueprints.apply(ctx, request.branch, [sent])
     with ctx.begin() as tx:
         branches.require_editable(ctx, tx, request.branch)
-        answer = _taken(ctx, tx, request)
+        answer = _import_copied(ctx, tx, request)
     ctx.wake()
     if isinstance(answer, ImportRefused):
         raise answer
@@ -194,7 +194,7 @@ def _part(part: KeyColumn) -> object:
 # --- taking it ------------------------------------------------------------------------------------
 
 
-def _taken(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | ImportRefused:
+def _import_copied(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | ImportRefused:
     """Import the copied rows if all of them are there. A copy that failed ends; then the error."""
     tx.upkeep.collections()  # first: no collection begins before the rows have a build trace
     flow = request.target.partition(".")[0]

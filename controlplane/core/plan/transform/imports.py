@@ -23,7 +23,7 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.types import in_words
 
 NAMED = 3  # of many partitions
-ANEW = "import another table, or compute it with `headgate refresh --force`"
+OTHERWISE = "import another table, or compute it with `headgate refresh --force`"
 
 
 def key_of(case: Case) -> bytes | None:
@@ -58,7 +58,7 @@ def with_import(
 
 
 def _failed(case: Case, code: str, fault: str) -> Decision:
-    return Decision(case.node.dataset, "failed", error=user_error(code, f"{fault}; {ANEW}"))
+    return Decision(case.node.dataset, "failed", error=user_error(code, f"{fault}; {OTHERWISE}"))
 
 
 def is_whole(case: Case) -> bool:
