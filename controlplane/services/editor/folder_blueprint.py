@@ -54,7 +54,7 @@ class NothingThere(HeadgateError):
 @dataclass(slots=True)
 class FolderDataset:
     """Files of one dataset. `pattern`: below the folder. `columns`: names with types of Spark; empty
-    where only a run can tell."""
+    where only a run infers them."""
 
     name: str
     format: str
