@@ -18,6 +18,8 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Workspace
 
+pytestmark = pytest.mark.soak
+
 BLUEPRINT = """\
 dataflow: shop
 components:
@@ -68,12 +70,7 @@ def bring(story: Served, name: str, source: str, *more: str, code: int = 0) -> s
 
 
 def resume(story: Served) -> None:
-    story.workspace.edit(
-        "shop.yaml",
-        ('    paused: true\n    transform: {sql: "SELECT day', '    transform: {sql: "SELECT day'),
-    )
-    text = (story.workspace.folder / "shop.yaml").read_text().replace("    paused: true\n", "")
-    story.workspace.write("shop.yaml", text)
+    story.workspace.write("shop.yaml", BLUEPRINT.replace("    paused: true\n", ""))
     story.workspace.ask("apply", "shop.yaml", "--wait")
 
 

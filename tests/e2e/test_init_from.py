@@ -30,7 +30,5 @@ def test_what_init_describes_is_read(tmp_path: Path) -> None:
         assert '"sep": ";"' in text
         run = workspace.run("project/blueprints/shop.yaml")
         run.assert_up_to_date()
-        rows = {
-            name.removeprefix("shop."): of["rows"] for name, of in run.value["datasets"].items()
-        }
+        rows = {name: dataset["rows"] for name, dataset in run.datasets.items()}
         assert rows == {"orders": 3, "events": 4, "people": 2, "shops": 1}
