@@ -65,6 +65,11 @@ class ImportRequest:
         return "import_" + self.target.replace(".", "_")
 
     @property
+    def file(self) -> str:
+        """Of its blueprint: no file of a user is called so."""
+        return f"/{self.dataflow}.import"
+
+    @property
     def rows(self) -> str:
         """The dataset that has the copied rows."""
         return f"{self.dataflow}.rows"
@@ -85,6 +90,7 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
     """
     with ctx.read() as tx:
         node = _target(ctx, tx, request)
+        _require_own(tx, request)
         columns, _ = _columns(ctx, tx, request.branch, request.target)
     if columns.schema is None or not columns.is_exact:
         why = unanswered or columns.why or "Spark has not analysed it"
@@ -94,11 +100,11 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
         raise ImportRefused("import-not-ready", message)
     _require_fitting(ctx, request, columns.schema)
     text = json.dumps(_blueprint(node, request, as_ddl(columns.schema)), indent=1)
-    sent = SentBlueprint(f"/{request.dataflow}.yaml", text, {})
+    sent = SentBlueprint(request.file, text, {})
     blueprints.apply(ctx, request.branch, [sent])
     with ctx.begin() as tx:
         branches.require_editable(ctx, tx, request.branch)
-        answer = _import_copied(ctx, tx, request)
+        answer = _import_copied(ctx, tx, request, text)
     ctx.wake()
     if isinstance(answer, ImportRefused):
         raise answer
@@ -123,6 +129,16 @@ def _require_fitting(ctx: Context, request: ImportRequest, schema: Schema) -> No
     fault = imports.column_fault(has.schema, schema) if has.schema is not None else has.why
     if fault:
         raise ImportRefused("import-schema", f"{dataset} cannot be imported: {fault}")
+
+
+def _require_own(tx: Tx, request: ImportRequest) -> None:
+    """Raises ImportRefused where a user's dataflow has the name of the import's."""
+    live = tx.blueprints.revisions(request.branch, [request.dataflow]).get(request.dataflow)
+    if live is not None and live.file != request.file:
+        message = (
+            f"there is a dataflow {request.dataflow}, which the import would replace: rename it"
+        )
+        raise ImportRefused("import-refused", message)
 
 
 def _target(ctx: Context, tx: Tx, request: ImportRequest) -> Transform:
@@ -194,11 +210,13 @@ def _part(part: KeyColumn) -> object:
 # --- taking it ------------------------------------------------------------------------------------
 
 
-def _import_copied(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer | ImportRefused:
-    """Import the copied rows if all of them are there. A copy that failed ends; then the error."""
+def _import_copied(
+    ctx: Context, tx: Tx, request: ImportRequest, text: str
+) -> ImportAnswer | ImportRefused:
+    """Import the rows that the blueprint `text` has copied, if all of them are there. A copy that
+    failed ends; then the error."""
     tx.upkeep.collections()  # first: no collection begins before the rows have a build trace
     flow = request.target.partition(".")[0]
-    plan, _ = plan_now(tx, request.branch, [request.dataflow], namespace=ctx.namespace)
     answer: ImportAnswer = {
         "branch": request.branch,
         "target": request.target,
@@ -208,6 +226,10 @@ def _import_copied(ctx: Context, tx: Tx, request: ImportRequest) -> ImportAnswer
         "partitions": 0,
         "rows": 0,
     }
+    live = tx.blueprints.revisions(request.branch, [request.dataflow]).get(request.dataflow)
+    if live is None or live.text != text:
+        return answer  # another import of the same name came between
+    plan, _ = plan_now(tx, request.branch, [request.dataflow], namespace=ctx.namespace)
     failed = [d for d in plan.decisions if d.status == "failed" and d.error is not None]
     if failed:
         _end(tx, request)

@@ -258,3 +258,23 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
     request = ImportRequest("main", "shop.total", "csv:/somewhere")
     with pytest.raises(ImportRefused, match="delta:PATH"):
         table_import.proceed(world.ctx, request)
+
+
+def test_two_imports_at_once_take_no_rows_of_each_other(world: Trial) -> None:
+    world.legacy((1, 100), (2, 200), (3, 300))
+    first = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
+    second = ImportRequest("main", "shop.doubled", "dataset:shop.sums", ("k",))
+    table_import.proceed(world.ctx, first)
+    world.ran()
+    assert table_import.proceed(world.ctx, second)["state"] == "copying"
+    # What the first one had copied is known
+    assert table_import.proceed(world.ctx, first)["state"] == "imported"
+    world.ran()
+    assert world.values("main", "shop.doubled") == [(1, 100), (2, 200), (3, 300)]
+
+
+def test_a_dataflow_of_a_user_is_not_replaced(world: Trial) -> None:
+    world.legacy((1, 100), (2, 200), (3, 300))
+    world.apply(EACH, flow="import_shop_doubled")
+    with pytest.raises(ImportRefused, match="which the import would replace"):
+        world.bring("doubled", key=("k",))
