@@ -66,7 +66,7 @@ class ImportRequest:
 
     @property
     def file(self) -> str:
-        """Of its blueprint: no file of a user is called so."""
+        """The file of its blueprint: no file of a user has this name."""
         return f"/{self.dataflow}.import"
 
     @property
