@@ -77,6 +77,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "resume": "operate",
         "rollback": "rollback",
         "revert": "rollback",
+        "import": "imports",
         "branch": "branches",
         "feed": "feeds",
     },

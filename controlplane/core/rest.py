@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from controlplane.core.model.answers.controls import (
         AuditAnswer,
+        ImportAnswer,
         PauseAllAnswer,
         PauseAnswer,
         ReadsAnswer,
@@ -161,6 +162,7 @@ DIFF_DATASET: Route[DataDifference] = Route(
 )
 
 ROLLBACK: Route[RollbackAnswer] = Route("POST", "/v1/branches/{branch}/rollback{?override}")
+IMPORT: Route[ImportAnswer] = Route("POST", "/v1/branches/{branch}/import{?override,timeout_s}")
 REVERT: Route[ApplyAnswer] = Route(
     "POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}"
 )

@@ -41,6 +41,7 @@ CAUSES: Mapping[str | None, str] = {
     "sync": "copied",
     "lost": "files were lost",
     "rollback": "rolled back",
+    "imported": "imported",
     "resume": "resumed after a rollback",
 }
 SIGNS: Mapping[str, str] = {  # before the title of a tab

@@ -11,7 +11,7 @@ from dataplane.contract.schemas import Schema
 
 Cause: TypeAlias = Literal[
     "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost",
-    "rollback", "resume",
+    "rollback", "resume", "imported",
 ]  # fmt: skip
 
 

@@ -240,7 +240,7 @@ const KINDS = [
   "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
   "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
   "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
-  "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
+  "operator.import", "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
   "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
   "task.other", "task.recovered", "task.retried",
 ];

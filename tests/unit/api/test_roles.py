@@ -81,6 +81,7 @@ TABLE = {
     "DELETE /v1/branches/{branch}": EDIT,
     "POST /v1/branches/{branch}/update": EDIT,
     "POST /v1/branches/{branch}/merge": EDIT,
+    "POST /v1/branches/{branch}/import": EDIT,
     "POST /v1/branches/{branch}/plan": EDIT,
     "POST /v1/branches/{branch}/run": EDIT,
     "POST /v1/branches/{branch}/spark-sessions": EDIT,

@@ -27,6 +27,7 @@ class Case:
     # Consumed partial results, to be remembered
     parts: Mapping[str, Consumed] = field(default_factory=dict)
     is_together: bool = False  # tasks of several keys may be run as one
+    imported: PartialState | None = None  # of rows that were imported for these inputs
 
     @property
     def parted(self) -> list[Input]:
@@ -130,6 +131,8 @@ def consumed(case: Case) -> dict[str, Consumed]:
 def cause_of(case: Case) -> Cause:
     """Why there is something to do: the first reason that holds."""
     state = case.state
+    if case.imported is not None:
+        return "imported"
     if state is None:
         return "missing"
     if state.logic == LOST:

@@ -14,6 +14,8 @@
       |
     analysis memo    the output's columns are not   -> Learn: ask Spark's analyzer
       |
+    import           rows were imported             -> Commit; or a partial root, whose holes remain
+      |
     lagging index    an index lacks partitions      -> Compute: index tasks
       | schema
     fold | compute   the partitions of the output   -> Compute, Commit, or failed
@@ -36,7 +38,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Commit, Decision, Item, Learn, Planning, user_error
-from controlplane.core.plan.transform import compute, fold, partials
+from controlplane.core.plan.transform import compute, fold, imports, partials
 from controlplane.core.plan.transform.case import (
     Case,
     cut,
@@ -166,7 +168,9 @@ def _next_step(case: Case) -> Deciding[Decision]:
     is_input_known = case.is_whole and lagging is None
     build = _build_key(case) if is_input_known else None
     analysis = ids.analysis_key(case.node.code_logic, case.schemas)
-    builds, memos = yield from lookups.remembered([build] if build else [], [analysis])
+    imported = imports.key_of(case) if is_input_known else None
+    keys = [key for key in (build, imported) if key is not None]
+    builds, memos = yield from lookups.remembered(keys, [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
 
@@ -177,6 +181,13 @@ def _next_step(case: Case) -> Deciding[Decision]:
         return (yield from _index(case, lagging))
 
     schema = case.node.with_reason(schema_in(memos[analysis]))
+    if build is not None and imported is not None and imported in builds:
+        continued = yield from imports.with_import(case, *builds[imported], schema)
+        if isinstance(continued, Decision):
+            return continued
+        case = continued
+        if imports.is_whole(case):
+            return (yield from _adopt(case, *builds[imported], build))
     # What volatile code gives for one key is not what it gives for the next
     is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
     # Rows of a granule that several keys read would meet rows of all of them
