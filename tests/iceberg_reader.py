@@ -8,17 +8,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 ENDPOINT, TOKEN = sys.argv[1:3]
 
 
 def catalogue(request: dict[str, Any]) -> Any:
-    from pyiceberg.catalog.rest import RestCatalog
-
-    return RestCatalog(
+    rest = importlib.import_module("pyiceberg.catalog.rest")
+    return rest.RestCatalog(
         "headgate",
         uri=ENDPOINT,
         token=TOKEN,
@@ -53,14 +54,19 @@ def with_polars(request: dict[str, Any]) -> dict[str, Any]:
     import polars
 
     table = catalogue(request).load_table(request["table"])
-    frame = polars.scan_iceberg(table, snapshot_id=request.get("snapshot"))
+    vended = table.io.properties
+    options = {
+        "aws_endpoint_url": vended["s3.endpoint"],
+        "aws_region": vended["s3.region"],
+        "aws_access_key_id": vended["s3.access-key-id"],
+        "aws_secret_access_key": vended["s3.secret-access-key"],
+        "aws_allow_http": "true",
+    }
+    frame = polars.scan_iceberg(table, snapshot_id=request.get("snapshot"), storage_options=options)
     return {"rows": frame.collect().to_arrow().to_pylist()}
 
 
 def with_duckdb(request: dict[str, Any]) -> dict[str, Any]:
-    import importlib
-    from pathlib import Path
-
     import duckdb
 
     database = duckdb.connect()

@@ -34,9 +34,9 @@ class DataFile:
     highs: Mapping[int, bytes]
 
 
-def data_file(path: str, entry: FileEntry, schema: Schema, fields: IcebergSchema) -> DataFile:
+def data_file(path: str, file: FileEntry, schema: Schema, fields: IcebergSchema) -> DataFile:
     """`schema`, `fields`: of the state that the file is in."""
-    bounds_of, noted = pruning.of_file(entry, schema), entry["stats"].get("nullCount")
+    bounds_of, noted = pruning.of_file(file, schema), file["stats"].get("nullCount")
     counts = noted if isinstance(noted, Mapping) else {}
     nulls, lows, highs = {}, {}, {}
     for name, kind, id in _columns(schema, fields):
@@ -46,7 +46,7 @@ def data_file(path: str, entry: FileEntry, schema: Schema, fields: IcebergSchema
         low, high = (as_bytes(end, kind) for end in (bounds.low, bounds.high))
         if low is not None and high is not None:
             lows[id], highs[id] = low, high
-    return DataFile(path, entry["size"], entry["rows"], nulls, lows, highs)
+    return DataFile(path, file["size"], file["rows"], nulls, lows, highs)
 
 
 def _columns(schema: Schema, fields: IcebergSchema) -> Iterator[tuple[str, Type, int]]:
@@ -56,45 +56,45 @@ def _columns(schema: Schema, fields: IcebergSchema) -> Iterator[tuple[str, Type,
             yield field["name"], field["type"], id
 
 
-def as_bytes(value: Bound | None, kind: Type) -> bytes | None:
+def as_bytes(bound: Bound | None, kind: Type) -> bytes | None:
     """A single value in binary; None where it has none.
     https://iceberg.apache.org/spec/#appendix-d-single-value-serialization"""
     try:
-        return None if value is None else _as_bytes(value, kind)
+        return None if bound is None else _as_bytes(bound, kind)
     except (struct.error, OverflowError):
         return None
 
 
-def _as_bytes(value: Bound, kind: Type) -> bytes | None:
-    match value:
+def _as_bytes(bound: Bound, kind: Type) -> bytes | None:
+    match bound:
         case bool():
-            return b"\x01" if value else b"\x00"
+            return b"\x01" if bound else b"\x00"
         case int():
-            return struct.pack("<q" if kind == "long" else "<i", value)
+            return struct.pack("<q" if kind == "long" else "<i", bound)
         case Decimal():
-            return _unscaled(value, str(kind))
+            return _unscaled(bound, str(kind))
         case datetime():
-            return struct.pack("<q", _microseconds(value))
+            return struct.pack("<q", _microseconds(bound))
         case date():
-            return struct.pack("<i", (value - _EPOCH.date()).days)
+            return struct.pack("<i", (bound - _EPOCH.date()).days)
         case str():
-            return value.encode("utf-8")
+            return bound.encode("utf-8")
     return None
 
 
-def _unscaled(value: Decimal, kind: str) -> bytes | None:
+def _unscaled(number: Decimal, kind: str) -> bytes | None:
     """In as few bytes as hold it, the greatest first."""
     scale = int(kind.rpartition(",")[2].rstrip(")"))
-    scaled = value.scaleb(scale)
-    number = int(scaled)
-    if number != scaled:
+    scaled = number.scaleb(scale)
+    whole_number = int(scaled)
+    if whole_number != scaled:
         return None
-    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return number.to_bytes(length, "big", signed=True)
+    length = (whole_number if whole_number >= 0 else ~whole_number).bit_length() // 8 + 1
+    return whole_number.to_bytes(length, "big", signed=True)
 
 
-def _microseconds(value: datetime) -> int:
-    since = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
+def _microseconds(time: datetime) -> int:
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
     return since // _MICROSECOND
 
 

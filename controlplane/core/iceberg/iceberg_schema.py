@@ -85,9 +85,9 @@ def name_mapping(schemas: Iterable[IcebergSchema]) -> Json:
     return _mapped(merged, ())
 
 
-def agree(one: IcebergSchema, other: Mapping[Path, int]) -> bool:
+def agree(schema: IcebergSchema, ids: Mapping[Path, int]) -> bool:
     """Whether no path has two ids. A mapping of names cannot hold two of one path."""
-    return all(other.get(path, id) == id for path, id in one.ids.items())
+    return all(ids.get(path, id) == id for path, id in schema.ids.items())
 
 
 def _mapped(ids: Mapping[Path, int], above: Path) -> list[Json]:
@@ -95,15 +95,15 @@ def _mapped(ids: Mapping[Path, int], above: Path) -> list[Json]:
     for path in ids:
         below.setdefault(path[:-1], []).append(path)
 
-    def entries(parent: Path) -> list[Json]:
-        return [_mapping(path) for path in below.get(parent, ())]
+    def fields(parent: Path) -> list[Json]:
+        return [field(path) for path in below.get(parent, ())]
 
-    def _mapping(path: Path) -> Json:
-        entry: Json = {"field-id": ids[path], "names": [path[-1]]}
-        inner = entries(path)
-        return {**entry, "fields": inner} if inner else entry
+    def field(path: Path) -> Json:
+        mapped: Json = {"field-id": ids[path], "names": [path[-1]]}
+        inner = fields(path)
+        return {**mapped, "fields": inner} if inner else mapped
 
-    return entries(above)
+    return fields(above)
 
 
 def _check(kind: Type) -> None:
@@ -155,14 +155,14 @@ def _type(kind: Type, path: Path, ids: _Ids) -> Json:
             "element": _type(element, inner, ids),
         }
     if kind["type"] == "map":
-        key, value = (*path, "key"), (*path, "value")
+        key_path, value_path = (*path, "key"), (*path, "value")
         return {
             "type": "map",
-            "key-id": ids.of(key, kind["keyType"]),
-            "key": _type(kind["keyType"], key, ids),
-            "value-id": ids.of(value, kind["valueType"]),
+            "key-id": ids.of(key_path, kind["keyType"]),
+            "key": _type(kind["keyType"], key_path, ids),
+            "value-id": ids.of(value_path, kind["valueType"]),
             "value-required": False,
-            "value": _type(kind["valueType"], value, ids),
+            "value": _type(kind["valueType"], value_path, ids),
         }
     raise NotInIceberg(kind["type"])
 
@@ -172,13 +172,13 @@ class _Ids:
 
     def __init__(self) -> None:
         self.by_path: dict[Path, int] = {}
-        self._taken: set[int] = set()
+        self._used: set[int] = set()
 
     def of(self, path: Path, kind: Type) -> int:
         number = _hashed(path, kind["type"] if not isinstance(kind, str) else _primitive(kind)[1])
-        while number in self._taken:
+        while number in self._used:
             number = number % _GREATEST_ID + 1
-        self._taken.add(number)
+        self._used.add(number)
         self.by_path[path] = number
         return number
 

@@ -13,7 +13,14 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from controlplane.core.records.literals import date_text, instant_text, local_text
-from dataplane.contract.predicates import Column, Condition, Kind, Name, PredicateCall, PredicateValue
+from dataplane.contract.predicates import (
+    Column,
+    Condition,
+    Kind,
+    Name,
+    PredicateCall,
+    PredicateValue,
+)
 from dataplane.contract.schemas import Json, Schema, Type, field_types
 
 DEEPEST: Final = 100
@@ -52,44 +59,46 @@ def _predicate(name: str, column: str, kind: str, rest: Json) -> Condition:
     if name == "not-null":
         return PredicateCall("not", (PredicateCall("is_null", (term,)),))
     if name in _COMPARISONS:
-        value = _value(rest.get("value"), kind)
-        return _EVERY if value is None else PredicateCall(_COMPARISONS[name], (term, value))
+        bound = _literal(rest.get("value"), kind)
+        return _EVERY if bound is None else PredicateCall(_COMPARISONS[name], (term, bound))
     if name == "in" and isinstance(rest.get("values"), list):
-        values = [_value(text, kind) for text in rest["values"]]
-        certain = tuple(value for value in values if value is not None)
-        return PredicateCall("in", (term, *certain)) if len(certain) == len(values) else _EVERY
+        constants = [_literal(text, kind) for text in rest["values"]]
+        certain = tuple(c for c in constants if c is not None)
+        return PredicateCall("in", (term, *certain)) if len(certain) == len(constants) else _EVERY
     if name == "starts-with" and kind == "string" and isinstance(rest.get("value"), str):
         return PredicateCall("like", (term, PredicateValue("string", rest["value"])))
     return _EVERY
 
 
-def _value(value: Json, kind: str) -> PredicateValue | None:
+def _literal(literal: Json, kind: str) -> PredicateValue | None:
     """None for a value that is not of the column's type."""
     family: Kind
-    if isinstance(value, bool):
-        text, family = str(value).lower(), "boolean"
+    if isinstance(literal, bool):
+        text, family = str(literal).lower(), "boolean"
         return PredicateValue(family, text) if kind == "boolean" else None
-    if kind in ("byte", "short", "integer", "long") and isinstance(value, int):
-        return PredicateValue("long", str(value))
-    if kind.startswith("decimal(") and _NUMBER.fullmatch(str(value)):
-        return PredicateValue("decimal", str(value))
-    if kind == "string" and isinstance(value, str):
-        return PredicateValue("string", value)
-    return _time(value, kind)
+    if kind in ("byte", "short", "integer", "long") and isinstance(literal, int):
+        return PredicateValue("long", str(literal))
+    if kind.startswith("decimal(") and _NUMBER.fullmatch(str(literal)):
+        return PredicateValue("decimal", str(literal))
+    if kind == "string" and isinstance(literal, str):
+        return PredicateValue("string", literal)
+    return _time(literal, kind)
 
 
-def _time(value: Json, kind: str) -> PredicateValue | None:
+def _time(literal: Json, kind: str) -> PredicateValue | None:
     """Dates and times are texts, or numbers of days or microseconds since 1970."""
     try:
         match kind:
             case "date":
-                text = _days(value) if isinstance(value, int) else date_text(str(value))
+                text = _days(literal) if isinstance(literal, int) else date_text(str(literal))
                 return None if text is None else PredicateValue("date", text)
             case "timestamp":
-                text = instant_text(_instant(value) + "Z" if isinstance(value, int) else str(value))
+                text = instant_text(
+                    _instant(literal) + "Z" if isinstance(literal, int) else str(literal)
+                )
                 return None if text is None else PredicateValue("timestamp", text)
             case "timestamp_ntz":
-                text = local_text(_instant(value) if isinstance(value, int) else str(value))
+                text = local_text(_instant(literal) if isinstance(literal, int) else str(literal))
                 return None if text is None else PredicateValue("timestamp_ntz", text)
     except (ValueError, OverflowError):
         return None

@@ -1,4 +1,4 @@
-"""The metadata of a table: what a reader learns before it looks at files. Pure.
+"""The metadata of a table, which a reader has before it reads files. Pure.
 
 https://iceberg.apache.org/spec/#table-metadata-fields
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from controlplane.core.iceberg.iceberg_schema import (
@@ -32,7 +33,7 @@ _NO_PARTITION_FIELD: Final = 999  # ids of such fields begin above
 
 
 @dataclass(frozen=True, slots=True)
-class TableHead:
+class IcebergHead:
     """`location`: the folder of the table as a URL, without a slash at its end."""
 
     uuid: str
@@ -40,7 +41,7 @@ class TableHead:
 
 
 def file_stem(state: State) -> str:
-    """Names what is made of a state: another state has another one."""
+    """The common part of the names of files about a state. Another state has another one."""
     return f"{state.generation}-{state.root.hex()[:16]}-{schema_id(state.schema).hex()[:8]}"
 
 
@@ -71,12 +72,12 @@ def readable_together(states: Sequence[State]) -> list[State]:
     return together
 
 
-def metadata(head: TableHead, states: Sequence[State]) -> Json:
+def metadata(head: IcebergHead, states: Sequence[State]) -> Json:
     """`states`: one of each generation that is shown, newest first; `readable_together`."""
     newest = states[0]
     schemas = _schemas(states)
     snapshots = [_snapshot(head, state, schemas) for state in reversed(states)]
-    for before, snapshot in zip(snapshots, snapshots[1:], strict=False):
+    for before, snapshot in pairwise(snapshots):
         snapshot["parent-snapshot-id"] = before["snapshot-id"]
     own = schemas[schema_id(newest.schema)][1]
     return {
@@ -128,7 +129,7 @@ def _properties(own: IcebergSchema, schemas: Sequence[IcebergSchema]) -> Mapping
 
 
 def _snapshot(
-    head: TableHead, state: State, schemas: Mapping[bytes, tuple[int, IcebergSchema]]
+    head: IcebergHead, state: State, schemas: Mapping[bytes, tuple[int, IcebergSchema]]
 ) -> Json:
     return {
         "snapshot-id": state.generation,

@@ -1,8 +1,8 @@
 """Keys of the S3 view that a catalogue gives with a table: for one dataset, for some hours.
 
-Such a key is not stored. Its access key says of whom it is, what it reads and when it ends; its
-secret is derived from that text, as of other keys, so nobody else can make one. It ends with the
-token that it was given to, and reads no more than that token does.
+Such a key is not stored. Its access key has the id of a token, a scope and the time at which it ends;
+its secret is derived from that text, as of other keys, so only a service can make one. It ends with
+the token, and reads no more than that token does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def access_key(token: Token, scope: Scope, expires: float) -> str:
 
 
 def find(store: Store, key: str) -> S3Key | None:
-    """What a key reads now, or None. Its signature is still to be verified."""
+    """The live key with this access key, or None. Its signature is still to be verified."""
     parts = _parts(key)
     if parts is None:
         return None

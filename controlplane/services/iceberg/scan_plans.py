@@ -1,8 +1,8 @@
 """Plans of scans: the files of a snapshot that may hold rows of a filter, page by page.
 
-Nothing is stored between pages: the token of the next page says where it begins, and what was
-asked. Its rights are looked at again. A page ends where it has looked at so many partitions, or has
-so many files, so each takes as long however large the table is.
+Nothing is stored between pages: the token of the next page says where it begins, and the
+filter. Rights are checked for each page. A page ends after so many partitions or files, so each
+takes as long however large the table is.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect.records import key_parts
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
-from controlplane.services.iceberg.catalogue import Catalogue
 from controlplane.services.iceberg.http.iceberg_refusals import NO_PLAN_TASK, IcebergRefused
+from controlplane.services.iceberg.iceberg_catalogue import IcebergCatalogue
 from controlplane.services.s3.s3_addresses import TableAddress
 from dataplane.contract.predicates import Condition
 from dataplane.contract.schemas import Json
@@ -59,12 +59,12 @@ def plan_of(body: bytes) -> PlanRequest:
     request = _object(body)
     if request.get("start-snapshot-id") is not None or request.get("end-snapshot-id") is not None:
         raise IcebergRefused(400, "scans between two snapshots are not planned; scan a snapshot")
-    snapshot, wanted = request.get("snapshot-id"), request.get("filter")
+    snapshot, rows = request.get("snapshot-id"), request.get("filter")
     if snapshot is not None and (isinstance(snapshot, bool) or not isinstance(snapshot, int)):
         raise IcebergRefused(400, "snapshot-id is no whole number")
-    if len(json.dumps(wanted)) > LONGEST_FILTER:
+    if len(json.dumps(rows)) > LONGEST_FILTER:
         raise IcebergRefused(400, f"the filter is longer than {LONGEST_FILTER:,} characters")
-    return PlanRequest(snapshot, wanted)
+    return PlanRequest(snapshot, rows)
 
 
 def task_of(body: bytes) -> tuple[PlanRequest, str]:
@@ -72,10 +72,12 @@ def task_of(body: bytes) -> tuple[PlanRequest, str]:
     token = _object(body).get("plan-task")
     try:
         text = urlsafe_b64decode(token.encode("ascii"))  # type: ignore[union-attr]
-        snapshot, root, wanted, after = json.loads(text)
-        return PlanRequest(int(snapshot), wanted, str(after)), str(root)
+        snapshot, root, rows, after = json.loads(text)
+        return PlanRequest(int(snapshot), rows, str(after)), str(root)
     except (AttributeError, TypeError, ValueError, binascii.Error, RecursionError):
-        raise IcebergRefused(404, "this is no plan-task of ours; plan again", NO_PLAN_TASK) from None
+        raise IcebergRefused(
+            404, "this is no plan-task of ours; plan again", NO_PLAN_TASK
+        ) from None
 
 
 def _object(body: bytes) -> dict[str, Json]:
@@ -92,7 +94,7 @@ class ScanPlan:
     """One page at work, in one snapshot of the database."""
 
     def __init__(
-        self, ctx: Context, tx: Tx, catalogue: Catalogue, address: TableAddress, state: State
+        self, ctx: Context, tx: Tx, catalogue: IcebergCatalogue, address: TableAddress, state: State
     ) -> None:
         self._ctx, self._tx, self._address, self._state = ctx, tx, address, state
         self._catalogue = catalogue
@@ -121,7 +123,7 @@ class _Page:
         self,
         ctx: Context,
         tx: Tx,
-        catalogue: Catalogue,
+        catalogue: IcebergCatalogue,
         address: TableAddress,
         state: State,
         request: PlanRequest,
@@ -133,7 +135,7 @@ class _Page:
         if request.filter is not None:
             self._condition = scan_filter.condition_of(request.filter, state.schema)
             self._parts = key_parts(ctx, tx, address.ref.branch, state)
-        self._last = ""  # key that was looked at
+        self._last = request.after or ""  # key of the page
 
     def tasks(self) -> Json:
         tasks: list[Json] = []
@@ -151,31 +153,31 @@ class _Page:
 
     def _entries(self) -> Iterator[Entry]:
         """Partitions whose keys do not rule out all of their rows."""
-        for entry in islice(self._behind(self._request.after), MOST_KEYS):
-            self._last = entry.key
-            if self._may_have(entry):
-                yield entry
+        for partition in islice(self._behind(self._request.after), MOST_KEYS):
+            self._last = partition.key
+            if self._may_have(partition):
+                yield partition
 
     def _behind(self, after: str | None) -> Iterator[Entry]:
         nodes = self._catalogue.nodes.over(self._tx.nodes)
         entries = tree.scan(nodes, self._state.root, start=after or "")
-        return (entry for entry in entries if entry.key != after)
+        return (partition for partition in entries if partition.key != after)
 
     def _is_behind(self, last: str) -> bool:
         """Whether there are partitions behind the last one that was looked at."""
         return self._state.partitions > 0 and next(self._behind(last), None) is not None
 
-    def _may_have(self, entry: Entry) -> bool:
+    def _may_have(self, partition: Entry) -> bool:
         if self._condition is None or not self._parts:
             return True
-        known = pruning.of_key(entry.key, self._parts, self._state.schema)
-        return may_match(self._condition, known)
+        bounds_of = pruning.of_key(partition.key, self._parts, self._state.schema)
+        return may_match(self._condition, bounds_of)
 
     def _files(self, entries: Sequence[Entry]) -> Iterator[data_files.DataFile]:
-        files = self._catalogue.files.entry_files(self._tx, self._address, self._state, entries)
-        for file, entry in files:
-            known = pruning.of_file(entry, self._state.schema)
-            if self._condition is None or may_match(self._condition, known):
+        files = self._catalogue.files.data_files(self._tx, self._address, self._state, entries)
+        for file, stored in files:
+            bounds_of = pruning.of_file(stored, self._state.schema)
+            if self._condition is None or may_match(self._condition, bounds_of):
                 yield file
 
     def _task(self, file: data_files.DataFile) -> Json:

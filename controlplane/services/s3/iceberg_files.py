@@ -1,8 +1,8 @@
 """Metadata, manifest lists and manifests of Iceberg, made on request from the trees of states.
 
-A manifest holds the files of one leaf of a tree, so a commit makes few of them anew. The ones made
-last are kept in memory, and nothing is stored. Bytes depend on the state and the folder alone: a
-list tells the length of a manifest that may be made again when it is read.
+A manifest holds the files of one leaf of a tree, so a commit changes few of them. The ones made last
+stay in memory, and nothing is stored. Bytes depend on the state and the folder alone: a list has
+the length of a manifest that may be made again when it is read.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError
-from controlplane.core.iceberg import manifests, table_metadata
+from controlplane.core.iceberg import manifest_records, table_metadata
 from controlplane.core.iceberg.data_files import DataFile, data_file
 from controlplane.core.iceberg.iceberg_schema import IcebergSchema, iceberg_schema
-from controlplane.core.iceberg.table_metadata import FOLDER, TableHead
+from controlplane.core.iceberg.table_metadata import IcebergHead
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
@@ -87,12 +87,12 @@ class IcebergFiles:
             body = self._manifest(tx, table, state, leaf).body
         return MadeFile(name, body, state.at)
 
-    def _head(self, tx: Tx, table: TableAddress) -> TableHead:
+    def _head(self, tx: Tx, table: TableAddress) -> IcebergHead:
         branch = tx.branches.all().get(table.ref.branch)
         made = branch.at if branch is not None and table.ref.branch != MAIN else 0
         name = f"{self._namespace}/{table.ref.branch}/{made}/{table.name}"
         id = uuid.uuid5(uuid.NAMESPACE_URL, f"headgate:{name}")
-        return TableHead(str(id), self._location(table))
+        return IcebergHead(str(id), self._location(table))
 
     def _location(self, table: TableAddress) -> str:
         return f"s3://{self._namespace}/{table.folder.rstrip('/')}"
@@ -103,12 +103,11 @@ class IcebergFiles:
 
         def made() -> tuple[bytes]:
             made_manifests = (
-                self._manifest(tx, table, state, leaf)
-                for leaf in self._leaves(tx, state)
+                self._manifest(tx, table, state, leaf) for leaf in self._leaves(tx, state)
             )
             location = self._location(table)
             records = [
-                manifests.list_entry(
+                manifest_records.list_entry(
                     f"{location}/{table_metadata.manifest_file(state, number)}",
                     len(made.body),
                     files=made.files,
@@ -116,7 +115,7 @@ class IcebergFiles:
                 )
                 for number, made in enumerate(made_manifests)
             ]
-            return (_avro(manifests.LIST, records, {"format-version": "2"}),)
+            return (_avro(manifest_records.LIST, records, {"format-version": "2"}),)
 
         return self._made.get(key, made)[0]
 
@@ -137,24 +136,24 @@ class IcebergFiles:
     def _manifest(self, tx: Tx, table: TableAddress, state: State, leaf: bytes) -> _Made:
         def made() -> tuple[bytes, bytes, bytes]:
             entries = _entries(self._nodes, tx, leaf)
-            files = [file for file, _ in self.entry_files(tx, table, state, entries)]
+            files = [file for file, _ in self.data_files(tx, table, state, entries)]
             header = _manifest_header(iceberg_schema(state.schema))
-            body = _avro(manifests.MANIFEST, map(manifests.entry, files), header)
+            body = _avro(manifest_records.MANIFEST, map(manifest_records.file_entry, files), header)
             return body, b"%d" % len(files), b"%d" % sum(file.rows for file in files)
 
         key = ("manifest", table.folder, leaf, schema_id(state.schema))
         body, files, rows = self._made.get(key, made)
         return _Made(body, int(files), int(rows))
 
-    def entry_files(
+    def data_files(
         self, tx: Tx, table: TableAddress, state: State, entries: Sequence[Entry]
     ) -> Iterator[tuple[DataFile, FileEntry]]:
         """The files of some partitions of a state. Raises CorruptNode."""
         location, fields = self._location(table), iceberg_schema(state.schema)
         fragments = known_fragments.of(tx, entries)
-        for entry in entries:
-            for number, file in enumerate(fragments[entry.fragment].files):
-                path = f"{location}/{part_name(entry.key, number, entry.fragment.hex())}"
+        for key, fragment, _ in entries:
+            for number, file in enumerate(fragments[fragment].files):
+                path = f"{location}/{part_name(key, number, fragment.hex())}"
                 yield data_file(path, file, state.schema, fields), file
 
 

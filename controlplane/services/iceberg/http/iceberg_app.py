@@ -27,10 +27,10 @@ from controlplane.operations.desired import s3_keys, tokens, vended_keys
 from controlplane.services.caller_limit import CallerLimit
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.iceberg import scan_plans
-from controlplane.services.iceberg.catalogue import WHOLE, Catalogue, LoadedTable
 from controlplane.services.iceberg.http import iceberg_refusals
 from controlplane.services.iceberg.http.iceberg_recognition import PREFIX
 from controlplane.services.iceberg.http.iceberg_refusals import IcebergRefused
+from controlplane.services.iceberg.iceberg_catalogue import WHOLE, IcebergCatalogue, LoadedTable
 from controlplane.services.iceberg.scan_plans import ScanPlan
 from controlplane.services.s3.http.s3_recognition import REGION
 from controlplane.services.s3.key_scope import Reader
@@ -78,7 +78,7 @@ class _CatalogueRequest:
 
 
 class IcebergApp:
-    """Requests wait for each other as those of the S3 view do: it is the same look into the same
+    """Requests wait for each other as those of the S3 view do: they read the same
     trees."""
 
     def __init__(self, parts: HttpParts, per_token: int = PER_TOKEN) -> None:
@@ -151,7 +151,7 @@ class _Answers:
 
     def __init__(self, parts: HttpParts) -> None:
         self._parts, self._store = parts, parts.store
-        self._catalogues = dict[str, Catalogue]()  # by namespace
+        self._catalogues = dict[str, IcebergCatalogue]()  # by namespace
 
     def answer(self, request: _CatalogueRequest) -> Response:
         _check_method(request)
@@ -174,9 +174,9 @@ class _Answers:
                 return self._of_table(request, (ref, dataflow, dataset), what)
         raise IcebergRefused(404, "the catalogue has no such address")
 
-    def _catalogue(self, request: _CatalogueRequest) -> Catalogue:
+    def _catalogue(self, request: _CatalogueRequest) -> IcebergCatalogue:
         namespace = request.token.namespace
-        return self._catalogues.setdefault(namespace, Catalogue(self._store, namespace))
+        return self._catalogues.setdefault(namespace, IcebergCatalogue(self._store, namespace))
 
     def _config(self, request: _CatalogueRequest) -> Response:
         warehouse = request.query.get("warehouse") or MAIN
@@ -205,9 +205,7 @@ class _Answers:
         names = [{"namespace": [dataflow], "name": name} for name in shown]
         return _json(request, {"identifiers": names, **following})
 
-    def _table(
-        self, request: _CatalogueRequest, ref: str, dataflow: str, dataset: str
-    ) -> Response:
+    def _table(self, request: _CatalogueRequest, ref: str, dataflow: str, dataset: str) -> Response:
         table = self._catalogue(request).table(request.reader, ref, dataflow, dataset)
         metadata = table.metadata
         if request.query.get("snapshots") == "refs":
@@ -237,8 +235,8 @@ class _Answers:
                 page = self._page_of(request, catalogue, names, scan_plans.plan_of(request.body))
                 return _json(request, {"status": "completed", **page})
             case "tasks":
-                wanted, root = scan_plans.task_of(request.body)
-                return _json(request, self._page_of(request, catalogue, names, wanted, root))
+                plan_request, root = scan_plans.task_of(request.body)
+                return _json(request, self._page_of(request, catalogue, names, plan_request, root))
             case "metrics":
                 return Response(status_code=204)  # of a reader's scan: dropped
         raise IcebergRefused(404, "the catalogue has no such address")
@@ -246,16 +244,16 @@ class _Answers:
     def _page_of(
         self,
         request: _CatalogueRequest,
-        catalogue: Catalogue,
+        catalogue: IcebergCatalogue,
         names: tuple[str, str, str],
-        wanted: scan_plans.PlanRequest,
+        plan_request: scan_plans.PlanRequest,
         root: str = "",
     ) -> Json:
         token = request.token
         ctx = Context(self._store, token.namespace, token.name, request.request_id)
         with self._store.read(token.namespace) as tx:
             address, state = catalogue.state(tx, request.reader, *names)
-            return ScanPlan(ctx, tx, catalogue, address, state).page(wanted, root)
+            return ScanPlan(ctx, tx, catalogue, address, state).page(plan_request, root)
 
     def _credentials(self, request: _CatalogueRequest, address: TableAddress) -> Mapping[str, str]:
         """A key of the S3 view that reads this dataset, in this branch, for some hours."""
@@ -291,7 +289,7 @@ def _stored(
 
 
 def _page(request: _CatalogueRequest, names: Sequence[str]) -> tuple[Sequence[str], Json]:
-    """All names, or a page of them where one is asked for. A token is the last name of the page."""
+    """All names, or a page of them where the query has a token. A token is the last name of the page."""
     if "pageToken" not in request.query:
         return names, {}
     text, after = request.query.get("pageSize", ""), request.query["pageToken"]

@@ -1,4 +1,4 @@
-"""What a token finds in the catalogue: warehouses, namespaces, tables and their metadata."""
+"""The contents of the catalogue for a token: warehouses, namespaces, tables and their metadata."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class LoadedTable:
     location: str
 
 
-class Catalogue:
-    """Of one namespace of ours. Safe to use from many threads."""
+class IcebergCatalogue:
+    """The catalogue of one namespace of ours. Safe to use from many threads."""
 
     def __init__(self, store: Store, namespace: str) -> None:
         self.nodes = NodeCache(NODE_BYTES)

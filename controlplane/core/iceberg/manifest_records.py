@@ -28,12 +28,12 @@ def _optional(kind: Json) -> list[Json]:
     return ["null", kind]
 
 
-def _map(key_id: int, value_id: int, value: str) -> Json:
+def _map(key_id: int, value_id: int, kind: str) -> Json:
     """Avro's own maps have keys of text alone."""
     pair = {
         "type": "record",
         "name": f"k{key_id}_v{value_id}",
-        "fields": [_field("key", "int", key_id), _field("value", value, value_id)],
+        "fields": [_field("key", "int", key_id), _field("value", kind, value_id)],
     }
     return _optional({"type": "array", "items": pair, "logicalType": "map"})
 
@@ -87,7 +87,7 @@ LIST: Final[Json] = {
 }
 
 
-def entry(file: DataFile) -> Json:
+def file_entry(file: DataFile) -> Json:
     """A file in a manifest."""
     return {
         "status": _EXISTS,
@@ -111,7 +111,7 @@ def entry(file: DataFile) -> Json:
 
 
 def _pairs(values: Mapping[int, int] | Mapping[int, bytes]) -> list[Json]:
-    return [{"key": id, "value": value} for id, value in values.items()]
+    return [{"key": id, "value": number} for id, number in values.items()]
 
 
 def list_entry(path: str, length: int, files: int, rows: int) -> Json:
