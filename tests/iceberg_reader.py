@@ -1,9 +1,9 @@
 """What a reader of Iceberg finds in a catalogue, as JSON: run in an environment of its own.
 
-    python -S iceberg_reader.py ENDPOINT TOKEN REQUESTS
+    python -S iceberg_reader.py ENDPOINT REQUESTS
 
-`REQUESTS`: JSON, label -> {by, warehouse, table, and perhaps snapshot, at, filter, columns, mode}.
-`by`: pyiceberg, polars or duckdb.
+`REQUESTS`: JSON, label -> {by, token, warehouse, table, and perhaps snapshot, at, filter, columns,
+mode}. `by`: pyiceberg, polars or duckdb.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ENDPOINT, TOKEN = sys.argv[1:3]
+ENDPOINT = sys.argv[1]
 
 
 def catalogue(request: dict[str, Any]) -> Any:
@@ -22,7 +22,7 @@ def catalogue(request: dict[str, Any]) -> Any:
     return rest.RestCatalog(
         "headgate",
         uri=ENDPOINT,
-        token=TOKEN,
+        token=request["token"],
         warehouse=request["warehouse"],
         **{"scan-planning-mode": request.get("mode", "client")},
     )
@@ -75,7 +75,7 @@ def with_duckdb(request: dict[str, Any]) -> dict[str, Any]:
         (file,) = folder.rglob(f"{name}.duckdb_extension")
         database.execute(f"LOAD '{file}'")
     database.execute("SET TimeZone = 'UTC'")
-    database.execute(f"CREATE SECRET (TYPE iceberg, TOKEN '{TOKEN}')")
+    database.execute(f"CREATE SECRET (TYPE iceberg, TOKEN '{request['token']}')")
     database.execute(f"ATTACH '{request['warehouse']}' AS w (TYPE iceberg, ENDPOINT '{ENDPOINT}')")
     where = f"WHERE {request['filter']}" if "filter" in request else ""
     version = f"AT (VERSION => {request['snapshot']})" if "snapshot" in request else ""
@@ -103,7 +103,7 @@ def plain(value: Any) -> Any:
 
 def main() -> None:
     answers = {}
-    for label, request in json.loads(sys.argv[3]).items():
+    for label, request in json.loads(sys.argv[2]).items():
         try:
             answers[label] = READERS[request["by"]](request)
         except Exception as e:  # noqa: BLE001  # the test says which are expected
