@@ -15,6 +15,7 @@ from obstore.exceptions import BaseError
 
 from controlplane.core.model.branches import Branch
 from controlplane.core.rights import TokenScope
+from controlplane.core.scopes import Scope
 from controlplane.operations.desired import tokens, vended_keys
 from controlplane.services.iceberg import scan_plans
 from controlplane.services.s3 import iceberg_files
@@ -236,7 +237,7 @@ def test_the_key_of_a_table_reads_this_table_and_ends(orders: Catalogue) -> None
 
 def test_a_key_ends_after_its_hours(orders: Catalogue) -> None:
     _, token = tokens.create(orders.world.ctx, "bob", ("data",))
-    key = vended_keys.access_key(token, vended_keys.Scope("main"), orders.world.now + 10)
+    key = vended_keys.access_key(token, Scope("main"), orders.world.now + 10)
     assert vended_keys.find(orders.world.store, key) is not None
     orders.world.now += 11
     assert vended_keys.find(orders.world.store, key) is None
@@ -312,3 +313,24 @@ def test_an_empty_table_has_no_manifests(orders: Catalogue) -> None:
     url = table["metadata"]["snapshots"][-1]["manifest-list"]
     assert Files(table["config"]).records(url) == []
     assert orders.post("main/namespaces/shop/tables/empty/plan", {})["file-scan-tasks"] == []
+
+
+# --- cost
+
+
+def test_a_page_costs_as_much_however_many_partitions_there_are(tmp_path: Path) -> None:
+    """Most statements read nodes of the tree and files, in batches; counted, not timed."""
+    world = RecordWorld(tmp_path)
+    fragment = world.fragment([order(1)])
+    costs = []
+    for number in (5_000, 50_000):
+        world.commit({f"n={n:05}": fragment for n in range(number)})
+        with catalogue(world) as place:
+            place.get("config")
+            before = world.store.statements
+            page = place.post(f"{TABLE}/plan", {"filter": compared("eq", "k", 1)})
+            costs.append(world.store.statements - before)
+        assert len(page["file-scan-tasks"]) == 1_000
+        assert len(page["plan-tasks"]) == 1
+    assert costs[1] <= costs[0] + 2, costs  # one more level of the tree
+    assert costs[0] < 40

@@ -90,7 +90,7 @@ class Files:
         return bytes(store.get(key).bytes())
 
     def records(self, url: str) -> list[Any]:
-        return list(fastavro.reader(io.BytesIO(self.body(url))))
+        return avro_records(self.body(url))
 
     def entries(self, manifest_list: str) -> list[Any]:
         """All entries of all manifests of a snapshot; lengths and counts are as the list has
@@ -99,12 +99,16 @@ class Files:
         for manifest in self.records(manifest_list):
             body = self.body(manifest["manifest_path"])
             assert len(body) == manifest["manifest_length"]
-            mine = list(fastavro.reader(io.BytesIO(body)))
+            mine = avro_records(body)
             assert len(mine) == manifest["existing_files_count"]
             rows = sum(entry["data_file"]["record_count"] for entry in mine)
             assert rows == manifest["existing_rows_count"]
             entries += mine
         return entries
+
+
+def avro_records(body: bytes) -> list[Any]:
+    return list(fastavro.reader(io.BytesIO(body)))
 
 
 def ids_of(schema: Any) -> dict[str, int]:
