@@ -1,0 +1,190 @@
+"""A dataset's schema in Iceberg: types, ids of fields, and the mapping of names.
+
+https://iceberg.apache.org/spec/#schemas-and-data-types
+
+Our files carry no ids: a reader finds a column in a file by its name. So the id of a field is made
+of its path and of the family of its type, and of nothing else. It is the same in every generation
+and every branch, whatever else changes. A column that comes back is the same one, as in our own
+reads; one of the same name whose type is of another family is another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from typing import Final, TypeAlias
+
+from dataplane.contract.schemas import Field, Json, Schema, Type
+
+_GREATEST_ID: Final = 2**31 - 1_000  # those above are reserved
+_SIMPLE: Final[Mapping[str, tuple[str, str]]] = {
+    "boolean": ("boolean", "boolean"),
+    "byte": ("int", "whole"),
+    "short": ("int", "whole"),
+    "integer": ("int", "whole"),
+    "long": ("long", "whole"),
+    "float": ("float", "binary-fraction"),
+    "double": ("double", "binary-fraction"),
+    "string": ("string", "string"),
+    "binary": ("binary", "binary"),
+    "date": ("date", "date"),
+    "timestamp": ("timestamptz", "timestamptz"),
+    "timestamp_ntz": ("timestamp", "timestamp"),
+}
+"""Our type -> that of Iceberg, and its family: readers promote types within it."""
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)", re.ASCII)
+_TEXT: Final = re.compile(r"(?:char|varchar)\(\d+\)", re.ASCII)
+Path: TypeAlias = tuple[str, ...]
+
+
+class NotInIceberg(ValueError):
+    """Iceberg (version 2) has no such type. The text is the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSchema:
+    """`fields`: as in table metadata. `ids`: of all fields, by path; elements of lists are
+    `element`, those of maps `key` and `value`. `left_out`: columns that Iceberg cannot hold, with
+    their types."""
+
+    fields: tuple[Json, ...]
+    ids: Mapping[Path, int]
+    left_out: Mapping[str, str]
+
+    @property
+    def last_id(self) -> int:
+        return max(self.ids.values(), default=0)
+
+    def as_json(self, schema_id: int) -> Json:
+        return {"type": "struct", "schema-id": schema_id, "fields": list(self.fields)}
+
+
+def iceberg_schema(schema: Schema) -> IcebergSchema:
+    """Columns that Iceberg cannot hold are left out, and named."""
+    ids = _Ids()
+    fields, left_out = [], {}
+    for field in schema["fields"]:
+        try:
+            _check(field["type"])
+        except NotInIceberg as e:
+            left_out[field["name"]] = str(e)
+            continue
+        fields.append(_field(field, (), ids))
+    return IcebergSchema(tuple(fields), ids.by_path, left_out)
+
+
+def name_mapping(schemas: Iterable[IcebergSchema]) -> Json:
+    """The value of `schema.name-mapping.default` for all of these schemas, which give no path two
+    ids."""
+    merged: dict[Path, int] = {}
+    for schema in schemas:
+        merged.update(schema.ids)
+    return _mapped(merged, ())
+
+
+def agree(schema: IcebergSchema, ids: Mapping[Path, int]) -> bool:
+    """Whether no path has two ids. A mapping of names cannot hold two of one path."""
+    return all(ids.get(path, id) == id for path, id in schema.ids.items())
+
+
+def _mapped(ids: Mapping[Path, int], above: Path) -> list[Json]:
+    below: dict[Path, list[Path]] = {}
+    for path in ids:
+        below.setdefault(path[:-1], []).append(path)
+
+    def fields(parent: Path) -> list[Json]:
+        return [field(path) for path in below.get(parent, ())]
+
+    def field(path: Path) -> Json:
+        mapped: Json = {"field-id": ids[path], "names": [path[-1]]}
+        inner = fields(path)
+        return {**mapped, "fields": inner} if inner else mapped
+
+    return fields(above)
+
+
+def _check(kind: Type) -> None:
+    if isinstance(kind, str):
+        _primitive(kind)
+        return
+    if kind["type"] == "struct":
+        for field in kind["fields"]:
+            _check(field["type"])
+    elif kind["type"] == "array":
+        _check(kind["elementType"])
+    elif kind["type"] == "map":
+        _check(kind["keyType"])
+        _check(kind["valueType"])
+    else:
+        raise NotInIceberg(kind["type"])
+
+
+def _primitive(kind: str) -> tuple[str, str]:
+    """The type and its family."""
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if match := _DECIMAL.fullmatch(kind):
+        return f"decimal({match[1]}, {match[2]})", f"decimal/{match[2]}"
+    if _TEXT.fullmatch(kind):
+        return _SIMPLE["string"]
+    raise NotInIceberg(kind)
+
+
+def _field(field: Field, above: Path, ids: _Ids) -> Json:
+    path = (*above, field["name"])
+    number = ids.of(path, field["type"])
+    kind = _type(field["type"], path, ids)
+    return {"id": number, "name": field["name"], "required": False, "type": kind}
+
+
+def _type(kind: Type, path: Path, ids: _Ids) -> Json:
+    if isinstance(kind, str):
+        return _primitive(kind)[0]
+    if kind["type"] == "struct":
+        return {"type": "struct", "fields": [_field(f, path, ids) for f in kind["fields"]]}
+    if kind["type"] == "array":
+        element = kind["elementType"]
+        inner = (*path, "element")
+        return {
+            "type": "list",
+            "element-id": ids.of(inner, element),
+            "element-required": False,
+            "element": _type(element, inner, ids),
+        }
+    if kind["type"] == "map":
+        key_path, value_path = (*path, "key"), (*path, "value")
+        return {
+            "type": "map",
+            "key-id": ids.of(key_path, kind["keyType"]),
+            "key": _type(kind["keyType"], key_path, ids),
+            "value-id": ids.of(value_path, kind["valueType"]),
+            "value-required": False,
+            "value": _type(kind["valueType"], value_path, ids),
+        }
+    raise NotInIceberg(kind["type"])
+
+
+class _Ids:
+    """Ids by path. Two paths with one hash are rare: the later takes the next free id."""
+
+    def __init__(self) -> None:
+        self.by_path: dict[Path, int] = {}
+        self._used: set[int] = set()
+
+    def of(self, path: Path, kind: Type) -> int:
+        number = _hashed(path, kind["type"] if not isinstance(kind, str) else _primitive(kind)[1])
+        while number in self._used:
+            number = number % _GREATEST_ID + 1
+        self._used.add(number)
+        self.by_path[path] = number
+        return number
+
+
+@lru_cache(maxsize=10_000)
+def _hashed(path: Path, family: str) -> int:
+    text = "\0".join(("headgate/iceberg-field/1", family, *path))
+    digest = sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") % _GREATEST_ID + 1
