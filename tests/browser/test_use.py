@@ -134,7 +134,6 @@ def test_rows_come_once_their_tab_is_open_and_move_nothing(signed_in: SignIn) ->
     ):
         page.goto(path)
         expect(page.locator(ready).first).to_be_visible()
-        page.wait_for_load_state("networkidle")
         assert page.evaluate("() => window.shift") < MOST_SHIFT, path
 
 
