@@ -34,6 +34,10 @@ class AnyDatabase:
     def url(self) -> str:
         raise NotImplementedError
 
+    def do(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Rows of the last statement, if it has any."""
+        raise NotImplementedError
+
     def reading(self, table: str | None = "t", query: str | None = None, **by: Json) -> Json:
         settings = {
             "url": self.url,
@@ -59,7 +63,6 @@ class Database(AnyDatabase):
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.name}?user=test"
 
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Rows of the last statement, if it has any."""
         with psycopg.connect(
             f"host=127.0.0.1 port={self.port} user=test dbname={self.name}", autocommit=True
         ) as c:
@@ -90,7 +93,6 @@ class MariaDatabase(AnyDatabase):
         return f"jdbc:mariadb://127.0.0.1:{self.port}/{self.name}?user=test"
 
     def do(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Rows of the last statement, if it has any."""
         with (
             pymysql.connect(
                 host="127.0.0.1",

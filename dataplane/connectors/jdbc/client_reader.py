@@ -123,8 +123,7 @@ def _reader(
                     for row in batch.to_pylist():
                         query = SliceQuery(row["label"], row["name"], row["query"])
                         rows = RowReader(columns, query.label)
-                        for some in rows.batches(connection.stream(query.query)):
-                            yield some
+                        yield from rows.batches(connection.stream(query.query))
                         versions.add({query.name: frozenset([rows.version])})
         except TaskFailure as failure:
             raise to_driver(failure) from failure

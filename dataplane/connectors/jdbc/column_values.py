@@ -30,12 +30,15 @@ def arrow_column(column: Column, values: Sequence[str | bytes | None]) -> pa.Arr
 
 
 def _cast(texts: Sequence[str | bytes | None], wanted: pa.DataType) -> pa.Array:
-    """By a wider type for decimals: Arrow makes another number of a text of 39 digits."""
+    """By a wider type for decimals: Arrow makes another number of a text of 39 digits. Points in
+    time are texts in UTC."""
     import pyarrow as pa
 
     array = pa.array(texts, pa.string())
     if pa.types.is_decimal(wanted):
         array = array.cast(pa.decimal256(WIDE_DIGITS, wanted.scale))
+    if pa.types.is_timestamp(wanted):
+        array = array.cast(pa.timestamp("us"))
     return array.cast(wanted)
 
 

@@ -257,7 +257,7 @@ class TargetTable:
         return [other for other in others if self.notes.generation_of(other) > generation]
 
     def _insert(self, partition: str, later: list[str]) -> None:
-        dialect, names = self.dialect, column_names(self.schema)
+        dialect, names = self.dialect, list(column_names(self.schema))
         values = [f"s.{dialect.name(name)}" for name in names]
         if not self.layout.keyed:
             names, values = [*names, PARTITION], [*values, self._partition_value(partition)]

@@ -87,7 +87,7 @@ class MysqlSession:
     def columns(self, query: str) -> list[Column]:
         with self.connection.cursor() as cursor:
             cursor.execute(query)
-            return [_column(field) for field in cursor._result.fields]  # type: ignore[attr-defined]
+            return [_column(field) for field in cursor._result.fields]
 
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
         names = column_names(schema)

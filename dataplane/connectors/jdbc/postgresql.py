@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.jdbc.dialect import STAGE, Column, Dialect, MergedRows, RowQuery, Session
@@ -49,14 +49,14 @@ class PostgresSession:
         self.connection = connection
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        cursor = self.connection.execute(cast("LiteralString", query))
+        cursor = self.connection.execute(query)
         return cursor.fetchall() if cursor.description else []
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         yield from self.rows(query)  # Spark reads rows of many
 
     def columns(self, query: str) -> list[Column]:
-        description = self.connection.execute(cast("LiteralString", query)).description or ()
+        description = self.connection.execute(query).description or ()
         return [Column(c.name, c.type_display) for c in description]
 
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
@@ -64,7 +64,7 @@ class PostgresSession:
         copy = f"COPY {table} ({names}) FROM STDIN (FORMAT csv)"
         with (
             self.connection.cursor() as cursor,
-            cursor.copy(cast("LiteralString", copy)) as into,
+            cursor.copy(copy) as into,
         ):
             for batch in rows:
                 into.write(as_csv(batch, schema))

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import LiteralString, cast
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -164,7 +163,7 @@ class PostgresqlReader:
         """All of the source, with casts of numbers whose scale Spark has no type for."""
         with self.keeper.connection.cursor() as cursor:
             query = POSTGRESQL.no_rows(self._table.source)
-            cursor.execute(cast("LiteralString", query))
+            cursor.execute(query)
             assert cursor.pgresult is not None
             kinds = {
                 column.name: _number(column.type_code, cursor.pgresult.fmod(at))
