@@ -2,7 +2,7 @@
 Spark.
 
 Problem: databases say the same in different words, and know snapshots that differ. Idea: all that
-they say differently is a `Dialect`; what is done stands once, over it. Example: `dialects.DIALECTS`
+they say differently is a `DatabaseDialect`; what is done stands once, over it. Example: `dialects.DIALECTS`
 has PostgreSQL, MariaDB and MySQL.
 
 `jdbc_listing` gives slices and their versions, `jdbc_writer` keeps copies. Spark reads PostgreSQL by

@@ -3,7 +3,7 @@ or written."""
 
 from __future__ import annotations
 
-from dataplane.connectors.jdbc.dialect import Dialect, Session
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession
 from dataplane.connectors.jdbc.jdbc_connection import address, connected
 from dataplane.connectors.jdbc.jdbc_listing import Table, require_ascending
 from dataplane.contract.jobs import ConnectJob
@@ -24,7 +24,7 @@ def check(job: ConnectJob) -> None:
         require_ascending(table)
 
 
-def _check_schema(session: Session, dialect: Dialect, table: str) -> None:
+def _check_schema(session: DatabaseSession, dialect: DatabaseDialect, table: str) -> None:
     *above, _ = dialect.names_of(table)
     [(schema, may_create)] = session.rows(dialect.may_create(above[0] if above else None))
     if may_create is None:

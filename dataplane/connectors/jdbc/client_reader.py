@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from dataplane.connectors.jdbc.column_values import arrow_column
-from dataplane.connectors.jdbc.dialect import Column
+from dataplane.connectors.jdbc.dialect import TableColumn
 from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress, connected
 from dataplane.connectors.jdbc.jdbc_listing import Slice, Table, version_of
 from dataplane.contract.jobs import SourceJob
@@ -111,7 +111,7 @@ class ClientReader:
 
 def _reader(
     place: DatabaseAddress,
-    columns: Sequence[Column],
+    columns: Sequence[TableColumn],
     versions: Accumulator[dict[str, frozenset[str]]],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function that a Python worker of Spark calls."""
@@ -135,7 +135,7 @@ class RowReader:
     """Rows of one slice as Arrow batches, and their version. Behind its values a row has its
     bytes and hashes."""
 
-    def __init__(self, columns: Sequence[Column], label: str) -> None:
+    def __init__(self, columns: Sequence[TableColumn], label: str) -> None:
         self.columns, self.label = columns, label
         self.count, self.size, self.sums = 0, 0, [0, 0]
 

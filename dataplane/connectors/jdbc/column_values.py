@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dataplane.connectors.jdbc.dialect import Column
+from dataplane.connectors.jdbc.dialect import TableColumn
 from dataplane.fragments.arrow import arrow_type
 from dataplane.task_failures import TaskFailure
 
@@ -17,7 +17,7 @@ WIDE_DIGITS = 76
 SHOWN = 80  # characters of a value in a message
 
 
-def arrow_column(column: Column, values: Sequence[str | bytes | None]) -> pa.Array:
+def arrow_column(column: TableColumn, values: Sequence[str | bytes | None]) -> pa.Array:
     """TaskFailure with the first value that the type cannot hold."""
     import pyarrow as pa
 
@@ -42,7 +42,7 @@ def _cast(texts: Sequence[str | bytes | None], wanted: pa.DataType) -> pa.Array:
     return array.cast(wanted)
 
 
-def _is_held(column: Column, value: str | bytes | None) -> bool:
+def _is_held(column: TableColumn, value: str | bytes | None) -> bool:
     import pyarrow as pa
 
     try:
@@ -52,7 +52,7 @@ def _is_held(column: Column, value: str | bytes | None) -> bool:
     return True
 
 
-def _failure(column: Column, value: str | bytes | None) -> TaskFailure:
+def _failure(column: TableColumn, value: str | bytes | None) -> TaskFailure:
     message = (
         f"column {column.name} of type {column.kind} has the value {str(value)[:SHOWN]}, which is no"
         f" {column.spark.upper()}: convert it in a `query`, for example to a text"

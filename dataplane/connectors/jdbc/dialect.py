@@ -1,6 +1,6 @@
 """What databases say in different words: quoting, hashes of rows, locks, staging, upsert, types.
 
-`Dialect` speaks standard SQL. A database is a subclass with what it says otherwise, and a row of
+`DatabaseDialect` speaks standard SQL. A database is a subclass with what it says otherwise, and a row of
 `dialects.DIALECTS`. Statements are texts with their values in them, quoted by the dialect.
 """
 
@@ -34,7 +34,7 @@ _NAME = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|\[((?:[^\]]|\]\])+)\]|([^
 _ENDS = ('"', "`", "]")
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """`kind`: the database's type with its sizes. `spark`: the type that its values are read as;
     empty where Spark itself says, or where there is none."""
 
@@ -47,7 +47,7 @@ class Column(NamedTuple):
         return self.spark in NUMBERS or decimal_digits(self.spark) is not None
 
 
-class Session(Protocol):
+class DatabaseSession(Protocol):
     """One connection in autocommit. Errors are the client's own."""
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
@@ -56,7 +56,7 @@ class Session(Protocol):
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query as texts, bytes and None, without holding all of them."""
 
-    def columns(self, query: str) -> list[Column]:
+    def columns(self, query: str) -> list[TableColumn]:
         """The columns of a query, in order."""
 
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
@@ -68,7 +68,7 @@ class Session(Protocol):
     def close(self) -> None: ...
 
 
-class Dialect:
+class DatabaseDialect:
     """Standard SQL."""
 
     scheme: ClassVar[str]  # of JDBC URLs
@@ -96,7 +96,7 @@ class Dialect:
         """The URL in the form `jdbc:scheme://host:port/database?parameters`."""
         return url
 
-    def connect(self, address: DatabaseAddress) -> Session:
+    def connect(self, address: DatabaseAddress) -> DatabaseSession:
         raise NotImplementedError
 
     def reading(
@@ -143,7 +143,7 @@ class Dialect:
             raise TaskFailure("bad-value", "a key or a bound has a character NUL")
         return "'" + text.replace("'", "''") + "'"
 
-    def value(self, text: str, column: Column) -> str:
+    def comparable(self, text: str, column: TableColumn) -> str:
         """A value to compare the column with."""
         if column.is_number and _NUMBER.fullmatch(text):
             return text
@@ -159,21 +159,21 @@ class Dialect:
         """For the columns of a table or query."""
         return f"SELECT * FROM {source} WHERE 1 = 0"
 
-    def is_exact(self, column: Column) -> bool:
+    def is_exact(self, column: TableColumn) -> bool:
         """Whether equal values have one text, by which they can be found."""
         return column.spark in (*NUMBERS, "date")
 
-    def text(self, value: str, column: Column) -> str:
+    def text(self, expression: str, column: TableColumn) -> str:
         """The text of a value, the same for equal values alone."""
         raise NotImplementedError
 
-    def label(self, value: str, column: Column) -> str:
+    def label(self, expression: str, column: TableColumn) -> str:
         """The text of a value as rows are grouped by it, whatever a collation takes for equal."""
-        return self.text(value, column)
+        return self.text(expression, column)
 
-    def equals(self, value: str, text: str, column: Column) -> str:
+    def equals(self, expression: str, text: str, column: TableColumn) -> str:
         """Whether a value has the text of a label."""
-        return f"{self.label(value, column)} = {self.literal(text)}"
+        return f"{self.label(expression, column)} = {self.literal(text)}"
 
     def checksums(self, rows: RowQuery) -> str:
         """Label, number of rows, their bytes, and two sums of hashes, for each label."""
@@ -185,7 +185,7 @@ class Dialect:
             " GROUP BY label" if rows.is_grouped else ""
         )
 
-    def row_hashes(self, columns: Sequence[Column]) -> str:
+    def row_hashes(self, columns: Sequence[TableColumn]) -> str:
         """Bytes of a row's text, and two hashes of it: whole numbers below 2^64, as `size`, `h0`
         and `h1`."""
         text = self.row_text(columns)
@@ -193,7 +193,7 @@ class Dialect:
             f"{self.length(text)} AS size, {self.hash(text, 0)} AS h0, {self.hash(text, 1)} AS h1"
         )
 
-    def row_text(self, columns: Sequence[Column]) -> str:
+    def row_text(self, columns: Sequence[TableColumn]) -> str:
         """All values of a row as one text: each with its length before it, NULL as `-`."""
         parts = [self.text(self.name(OURS, column.name), column) for column in columns]
         measured = [
@@ -215,14 +215,14 @@ class Dialect:
     def hash(self, text: str, seed: int) -> str:
         raise NotImplementedError
 
-    def read_values(self, columns: Sequence[Column]) -> str:
+    def read_values(self, columns: Sequence[TableColumn]) -> str:
         """The values of a row, as the client gives them exactly."""
         return ", ".join(
             f"{self.read_value(self.name(OURS, c.name), c)} AS {self.name(c.name)}" for c in columns
         )
 
-    def read_value(self, value: str, column: Column) -> str:  # noqa: ARG002
-        return value
+    def read_value(self, expression: str, column: TableColumn) -> str:  # noqa: ARG002
+        return expression
 
     def empty_column(self, column: str, source: str) -> str:
         """NULL with the type of a column."""
@@ -253,7 +253,7 @@ class Dialect:
         return kind
 
     @contextmanager
-    def opening(self, session: Session, name: str) -> Iterator[None]:  # noqa: ARG002
+    def opening(self, session: DatabaseSession, name: str) -> Iterator[None]:  # noqa: ARG002
         """A transaction in which no other process makes tables of ours."""
         with session.transaction():
             yield
@@ -320,10 +320,10 @@ class Dialect:
     def may_create(self, schema: str | None) -> str:
         """A query with one row: the schema, and whether the user may make a table there; NULL where
         there is none."""
-        given = self.literal(schema) if schema else f"({self.current_schema})"
+        schema_text = self.literal(schema) if schema else f"({self.current_schema})"
         return (
-            f"SELECT {given}, (SELECT max(1) FROM information_schema.schemata"
-            f" WHERE schema_name = {given}){self.no_table()}"
+            f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
+            f" WHERE schema_name = {schema_text}){self.no_table()}"
         )
 
 
@@ -331,7 +331,7 @@ class RowQuery(NamedTuple):
     """Rows whose hashes are summed. `label`: the expression by which they are grouped."""
 
     source: str
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     where: str
     label: str
     is_grouped: bool

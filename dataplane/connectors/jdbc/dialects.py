@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dataplane.connectors.jdbc.dialect import Dialect
+from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.connectors.jdbc.mysql import MARIADB, MYSQL
 from dataplane.connectors.jdbc.postgresql import POSTGRESQL
 
-_ALL: tuple[Dialect, ...] = (POSTGRESQL, MARIADB, MYSQL)
-DIALECTS: Mapping[str, Dialect] = {d.scheme: d for d in _ALL}
+_ALL: tuple[DatabaseDialect, ...] = (POSTGRESQL, MARIADB, MYSQL)
+DIALECTS: Mapping[str, DatabaseDialect] = {d.scheme: d for d in _ALL}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from dataplane.connectors.jdbc.dialect import Dialect, Kind, Session
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, Kind
 from dataplane.connectors.jdbc.dialects import DIALECTS
 from dataplane.contract.jdbc_options import refused_parameters
 from dataplane.contract.jobs import ConnectorJob
@@ -24,7 +24,7 @@ class DatabaseAddress:
     """The place and the login of a database. Secrets are resolved: it must not be logged or
     stored."""
 
-    dialect: Dialect
+    dialect: DatabaseDialect
     url: str  # without user and password
     user: str
     password: str
@@ -50,22 +50,22 @@ class DatabaseAddress:
 def address(job: ConnectorJob) -> DatabaseAddress:
     """The address of a job's database. TaskFailure for a URL that is not JDBC, or not of a
     supported database; the message does not contain its value, which may be a secret."""
-    given = job["settings"]["url"]
-    url = resolved(given)
+    written_url = job["settings"]["url"]
+    url = resolved(written_url)
     dialect = DIALECTS.get(url.removeprefix("jdbc:").partition(":")[0])
     if dialect is None or not url.startswith("jdbc:"):
         examples = ", ".join(sorted({d.example for d in DIALECTS.values()}))
-        raise TaskFailure("bad-url", f"{given} is no URL of one of these forms: {examples}")
+        raise TaskFailure("bad-url", f"{written_url} is no URL of one of these forms: {examples}")
     # Of a URL that is a secret: blueprints are checked before
     if refused := next(refused_parameters(url), None):
-        message = f"{given} sets {refused}, which names a class or a file of this machine"
+        message = f"{written_url} sets {refused}, which names a class or a file of this machine"
         raise TaskFailure("bad-url", message)
     try:
         parts = urlsplit(dialect.plain_url(url).removeprefix("jdbc:"))
         _ = parts.port
     except ValueError:
         raise TaskFailure(
-            "bad-url", f"{given} is no URL: its host or port cannot be read"
+            "bad-url", f"{written_url} is no URL: its host or port cannot be read"
         ) from None
     parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
     options = {k.lower(): v for k, v in job["options"].items()}
@@ -82,7 +82,7 @@ def address(job: ConnectorJob) -> DatabaseAddress:
 
 
 @contextmanager
-def connected(place: DatabaseAddress) -> Iterator[Session]:
+def connected(place: DatabaseAddress) -> Iterator[DatabaseSession]:
     """A connection in autocommit; the server's errors become TaskFailures."""
     with in_words(place.dialect):
         try:
@@ -95,14 +95,14 @@ def connected(place: DatabaseAddress) -> Iterator[Session]:
             session.close()
 
 
-def _missing(dialect: Dialect, error: ModuleNotFoundError) -> TaskFailure:
+def _missing(dialect: DatabaseDialect, error: ModuleNotFoundError) -> TaskFailure:
     wanted = f"'headgate[{dialect.extra}]'" if dialect.extra else f"'{dialect.package}'"
     message = f"{dialect.title} needs the package {error.name}: pip install {wanted}"
     return TaskFailure("missing-package", message, "infrastructure")
 
 
 @contextmanager
-def in_words(dialect: Dialect) -> Iterator[None]:
+def in_words(dialect: DatabaseDialect) -> Iterator[None]:
     """Errors of the client and of the server as TaskFailures."""
     try:
         yield
@@ -115,13 +115,13 @@ def in_words(dialect: Dialect) -> Iterator[None]:
         raise failure from None
 
 
-def task_failure(dialect: Dialect, error: BaseException) -> TaskFailure | None:
+def task_failure(dialect: DatabaseDialect, error: BaseException) -> TaskFailure | None:
     """The failure for an error of the server, or of the connection; None for other errors. One
     that may pass by itself is tried again."""
-    known = dialect.failure_of(error)
-    if known is None:
+    server_error = dialect.failure_of(error)
+    if server_error is None:
         return None
-    state, message = known[0], " ".join(known[1].split())
+    state, message = server_error[0], " ".join(server_error[1].split())
     condition = dialect.states.get(state) or (None if state else _condition(dialect, message))
     condition = condition or "database-error"
     passing = (
@@ -133,7 +133,7 @@ def task_failure(dialect: Dialect, error: BaseException) -> TaskFailure | None:
     return TaskFailure(condition, message, kind)
 
 
-def _condition(dialect: Dialect, message: str) -> str | None:
+def _condition(dialect: DatabaseDialect, message: str) -> str | None:
     return next(
         (condition for words, condition in dialect.words if re.search(words, message)), None
     )

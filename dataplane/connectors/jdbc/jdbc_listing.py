@@ -15,7 +15,13 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from dataplane.connectors.jdbc.dialect import OURS, Column, Dialect, RowQuery, Session
+from dataplane.connectors.jdbc.dialect import (
+    OURS,
+    DatabaseDialect,
+    DatabaseSession,
+    RowQuery,
+    TableColumn,
+)
 from dataplane.connectors.jdbc.jdbc_connection import address, connected
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.keys import column_key, encode_segment
@@ -85,30 +91,36 @@ class Slice:
         if not self.column:
             return "1 = 1"
         dialect, column = database.dialect, database.column(self.column)
-        value = dialect.name(OURS, self.column)
+        expression = dialect.name(OURS, self.column)
         if self.is_null:
-            return f"{value} IS NULL"
+            return f"{expression} IS NULL"
         if self.value is not None and self.is_exact:
-            return f"{value} = {dialect.value(self.value, column)}"
+            return f"{expression} = {dialect.comparable(self.value, column)}"
         if self.value is not None:
-            return dialect.equals(value, self.value, column)
+            return dialect.equals(expression, self.value, column)
         above, below = (">=", "<") if self.has_low else (">", "<=")
         bounds = [(above, self.low), (below, self.high)]
-        parts = [f"{value} {op} {dialect.value(b, column)}" for op, b in bounds if b is not None]
-        return " AND ".join([*parts, f"{value} IS NOT NULL"])
+        parts = [
+            f"{expression} {op} {dialect.comparable(b, column)}"
+            for op, b in bounds
+            if b is not None
+        ]
+        return " AND ".join([*parts, f"{expression} IS NOT NULL"])
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table or query of a database, with its columns as they are in this transaction."""
 
-    session: Session
-    dialect: Dialect
+    session: DatabaseSession
+    dialect: DatabaseDialect
     settings: ConnectorSettings
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
 
     @staticmethod
-    def of(session: Session, dialect: Dialect, settings: ConnectorSettings) -> Table:
+    def of(
+        session: DatabaseSession, dialect: DatabaseDialect, settings: ConnectorSettings
+    ) -> Table:
         """TaskFailure where a column has the name that rows have."""
         columns = session.columns(dialect.no_rows(source_of(dialect, settings)))
         if any(c.name == OURS for c in columns):
@@ -129,7 +141,7 @@ class Table:
     def described(self) -> list[tuple[str, str]]:
         return [(c.name, c.kind) for c in self.columns]
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> TableColumn:
         column = next((c for c in self.columns if c.name == name), None)
         if column is None:
             names = ", ".join(self.names)
@@ -143,7 +155,7 @@ class Table:
         return f"SELECT {values}, {hashes} FROM {self.source} WHERE {part.condition(self)}"
 
 
-def source_of(dialect: Dialect, settings: ConnectorSettings) -> str:
+def source_of(dialect: DatabaseDialect, settings: ConnectorSettings) -> str:
     """The table or query with a name for its rows."""
     if settings["table"]:
         return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])))
@@ -164,7 +176,7 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 
 @contextmanager
-def snapshot(session: Session, dialect: Dialect) -> Iterator[None]:
+def snapshot(session: DatabaseSession, dialect: DatabaseDialect) -> Iterator[None]:
     """A transaction that reads one state of the database."""
     with session.transaction():
         for statement in dialect.read_isolation:
@@ -209,7 +221,7 @@ def require_ascending(table: Table) -> None:
     typed = dialect.empty_column(dialect.name(OURS, name), table.source)
     falls = []
     for low, high in pairs:
-        first, second = dialect.value(low, column), dialect.value(high, column)
+        first, second = dialect.comparable(low, column), dialect.comparable(high, column)
         falls.append(f"CASE WHEN coalesce({typed}, {first}) > {second} THEN 1 ELSE 0 END")
     query = f"SELECT {', '.join(falls)}{dialect.no_table()}"
     [is_falling_each] = table.session.rows(query)
@@ -222,15 +234,15 @@ def require_ascending(table: Table) -> None:
 def _label(table: Table) -> str:
     """The label of a row's slice: the text of the value, or the number of bounds up to it."""
     dialect, settings = table.dialect, table.settings
-    column, value = table.column(settings["column"]), dialect.name(OURS, settings["column"])
+    column, expression = table.column(settings["column"]), dialect.name(OURS, settings["column"])
     if not settings["bounds"]:
-        return dialect.label(value, column)
+        return dialect.label(expression, column)
     cases = [
-        f"WHEN {value} < {dialect.value(b, column)} THEN {dialect.literal(str(i))}"
+        f"WHEN {expression} < {dialect.comparable(b, column)} THEN {dialect.literal(str(i))}"
         for i, b in enumerate(settings["bounds"])
     ]
     end = dialect.literal(str(len(settings["bounds"])))
-    return f"CASE WHEN {value} IS NULL THEN NULL {' '.join(cases)} ELSE {end} END"
+    return f"CASE WHEN {expression} IS NULL THEN NULL {' '.join(cases)} ELSE {end} END"
 
 
 def _namer(table: Table) -> Callable[[str | bytes | None], Slice]:
@@ -287,9 +299,9 @@ def _added(table: Table, job: ListJob) -> Iterator[ListedPartition]:
     dialect, name, listed_before = table.dialect, job["settings"]["column"], job["known"]
     assert listed_before is not None, "a claim says what is known"
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None
-    column, value = table.column(name), dialect.name(OURS, name)
+    column, expression = table.column(name), dialect.name(OURS, name)
     where = Slice(name, low=last, has_low=False).condition(table)
-    text = dialect.text(f"max({value})", column)
+    text = dialect.text(f"max({expression})", column)
     query = f"SELECT {text}, count(*) FROM {table.source} WHERE {where}"
     [(high, rows)] = table.session.rows(query)
     if not int(rows):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataplane.connectors.files.marker import target_gone
-from dataplane.connectors.jdbc.dialect import Dialect, MergedRows, Session
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, MergedRows
 from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
 from dataplane.connectors.jdbc.sync_table import REMAKING, Notes
 from dataplane.connectors.jdbc.table_layout import PARTITION, Layout
@@ -42,7 +42,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
         yield write
 
 
-def _opened(session: Session, dialect: Dialect, job: WriteJob) -> TargetTable:
+def _opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and
     is not."""
     *above, table = dialect.names_of(job["settings"]["table"])
@@ -63,7 +63,7 @@ def _opened(session: Session, dialect: Dialect, job: WriteJob) -> TargetTable:
     return target
 
 
-def _current_schema(session: Session, dialect: Dialect) -> str:
+def _current_schema(session: DatabaseSession, dialect: DatabaseDialect) -> str:
     [(name,)] = session.rows(dialect.current_schema)
     if name is None:
         raise TaskFailure(
@@ -79,8 +79,8 @@ EMPTY_LAYOUT = '{"columns": [], "keyed": [], "key": []}'
 class TargetTable:
     """One table that is ours. Every method may be repeated."""
 
-    session: Session
-    dialect: Dialect
+    session: DatabaseSession
+    dialect: DatabaseDialect
     notes: Notes
     layout: Layout
     schema: Schema
@@ -161,7 +161,7 @@ class TargetTable:
         self.notes.laid_out(generation, self.layout.text)
 
     def _recreate(self, generation: int) -> None:
-        """Where the server commits by itself at each change of a table, what was begun is noted
+        """Where the server commits by itself at each change of a table, the change is marked
         before: until the table is there, no other writer takes it for its own."""
         self.notes.laid_out(generation, REMAKING)
         failpoint("jdbc-remaking")

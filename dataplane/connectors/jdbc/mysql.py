@@ -12,7 +12,12 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dataplane.connectors.jdbc.dialect import Column, Dialect, MergedRows, Session
+from dataplane.connectors.jdbc.dialect import (
+    DatabaseDialect,
+    DatabaseSession,
+    MergedRows,
+    TableColumn,
+)
 from dataplane.connectors.jdbc.table_rows import as_values
 from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
@@ -84,7 +89,7 @@ class MysqlSession:
             cursor.execute(query)
             yield from cursor
 
-    def columns(self, query: str) -> list[Column]:
+    def columns(self, query: str) -> list[TableColumn]:
         with self.connection.cursor() as cursor:
             cursor.execute(query)
             return [_column(field) for field in cursor._result.fields]
@@ -114,28 +119,28 @@ class MysqlSession:
             self.connection.close()
 
 
-def _column(field: Any) -> Column:
+def _column(field: Any) -> TableColumn:
     """A column by the description that comes with rows."""
     is_unsigned = bool(field.flags & _UNSIGNED)
     sizes = f"({field.length},{field.scale})"
     if field.type_code in _DECIMALS:
         digits = field.length - (field.scale > 0) - (not is_unsigned)
         spark = f"decimal({min(digits, MOST_DIGITS)},{min(field.scale, MOST_DIGITS)})"
-        return Column(field.name, f"decimal{sizes}", spark)
+        return TableColumn(field.name, f"decimal{sizes}", spark)
     if field.type_code in _TEXTS:
         kind = "enum" if field.flags & _ENUM else "set" if field.flags & _SET else ""
         kind = kind or _TEXTS[field.type_code]
         is_binary = field.charsetnr == _BINARY
         marked = f"{kind}{sizes}{' binary' if is_binary else ''}"
-        return Column(field.name, marked, "binary" if is_binary else "string")
+        return TableColumn(field.name, marked, "binary" if is_binary else "string")
     if field.type_code not in _TYPES:
-        return Column(field.name, f"type {field.type_code}")
+        return TableColumn(field.name, f"type {field.type_code}")
     name, signed, unsigned = _TYPES[field.type_code]
     marked = f"{name}{sizes}{' unsigned' if is_unsigned else ''}"
-    return Column(field.name, marked, unsigned if is_unsigned else signed)
+    return TableColumn(field.name, marked, unsigned if is_unsigned else signed)
 
 
-class Mysql(Dialect):
+class Mysql(DatabaseDialect):
     scheme = "mysql"
     title = "MySQL"
     example = "jdbc:mysql://host:3306/database"
@@ -194,7 +199,7 @@ class Mysql(Dialect):
 
     # --- connections ------------------------------------------------------------------------------
 
-    def connect(self, address: DatabaseAddress) -> Session:
+    def connect(self, address: DatabaseAddress) -> DatabaseSession:
         import pymysql
         from pymysql.converters import encoders
 
@@ -238,29 +243,29 @@ class Mysql(Dialect):
     def literal(self, text: str) -> str:
         return super().literal(text.replace("\\", "\\\\"))
 
-    def is_exact(self, column: Column) -> bool:
+    def is_exact(self, column: TableColumn) -> bool:
         return column.is_number or column.spark in ("date", "timestamp", "timestamp_ntz")
 
-    def text(self, value: str, column: Column) -> str:
+    def text(self, expression: str, column: TableColumn) -> str:
         match column.spark:
             case "":
                 message = f"column {column.name} has {column.kind}, which is not read: convert it in a `query`"
                 raise TaskFailure("not-supported", message)
             case "binary":
-                return f"HEX({value})"
+                return f"HEX({expression})"
             case "float" | "double":
-                return f"CAST({value} * 1e0 AS CHAR)"
+                return f"CAST({expression} * 1e0 AS CHAR)"
             case _:
-                return f"CONVERT({value} USING utf8mb4)"
+                return f"CONVERT({expression} USING utf8mb4)"
 
-    def label(self, value: str, column: Column) -> str:
-        return f"CAST({self.text(value, column)} AS BINARY)"
+    def label(self, expression: str, column: TableColumn) -> str:
+        return f"CAST({self.text(expression, column)} AS BINARY)"
 
-    def equals(self, value: str, text: str, column: Column) -> str:
-        exactly = f"{self.label(value, column)} = CAST({self.literal(text)} AS BINARY)"
+    def equals(self, expression: str, text: str, column: TableColumn) -> str:
+        exactly = f"{self.label(expression, column)} = CAST({self.literal(text)} AS BINARY)"
         if column.spark != "string" or column.kind.startswith("time("):
             return exactly
-        return f"{value} = {self.literal(text)} AND {exactly}"  # perhaps through an index
+        return f"{expression} = {self.literal(text)} AND {exactly}"  # perhaps through an index
 
     def joined(self, texts: Sequence[str]) -> str:
         return f"CONCAT({', '.join(texts)})"
@@ -274,9 +279,9 @@ class Mysql(Dialect):
     def hash(self, text: str, seed: int) -> str:
         return f"CAST(CONV(SUBSTRING(MD5({text}), {1 + 15 * seed}, 15), 16, 10) AS UNSIGNED)"
 
-    def read_value(self, value: str, column: Column) -> str:
+    def read_value(self, expression: str, column: TableColumn) -> str:
         """All digits of a FLOAT, of which the server else gives six."""
-        return f"{value} * 1e0" if column.spark in ("float", "double") else value
+        return f"{expression} * 1e0" if column.spark in ("float", "double") else expression
 
     def no_table(self) -> str:
         return " FROM DUAL"
@@ -291,7 +296,7 @@ class Mysql(Dialect):
         return sizes.get(kind, kind)
 
     @contextmanager
-    def opening(self, session: Session, name: str) -> Iterator[None]:
+    def opening(self, session: DatabaseSession, name: str) -> Iterator[None]:
         lock = self.literal(f"headgate {sha256(name.encode()).hexdigest()[:40]}")
         [(is_held,)] = session.rows(f"SELECT GET_LOCK({lock}, {LOCK_S})")
         if is_held != "1":
@@ -362,8 +367,8 @@ def _tls(address: DatabaseAddress) -> dict[str, Any]:
     for a parameter that is not known here: a connection must not be less safe than its URL says."""
     for name in address.parameters:
         if name not in _PARAMETERS:
-            known = " and ".join(_PARAMETERS)
-            raise TaskFailure("bad-url", f"the parameter {name} is not known: {known} are")
+            accepted = " and ".join(_PARAMETERS)
+            raise TaskFailure("bad-url", f"the parameter {name} is not supported: {accepted} are")
     mode = address.parameters.get("sslMode", "").lower()
     if mode in ("", "disable", "disabled"):
         return {"ssl_disabled": True} if mode else {}

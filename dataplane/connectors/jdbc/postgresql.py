@@ -7,7 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from dataplane.connectors.jdbc.dialect import STAGE, Column, Dialect, MergedRows, RowQuery, Session
+from dataplane.connectors.jdbc.dialect import (
+    STAGE,
+    DatabaseDialect,
+    DatabaseSession,
+    MergedRows,
+    RowQuery,
+    TableColumn,
+)
 from dataplane.connectors.jdbc.table_rows import as_csv
 from dataplane.contract.schemas import Schema, column_names
 
@@ -55,9 +62,9 @@ class PostgresSession:
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         yield from self.rows(query)  # Spark reads rows of many
 
-    def columns(self, query: str) -> list[Column]:
+    def columns(self, query: str) -> list[TableColumn]:
         description = self.connection.execute(query).description or ()
-        return [Column(c.name, c.type_display) for c in description]
+        return [TableColumn(c.name, c.type_display) for c in description]
 
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
         names = POSTGRESQL.named(column_names(schema))
@@ -76,7 +83,7 @@ class PostgresSession:
         self.connection.close()
 
 
-class Postgresql(Dialect):
+class Postgresql(DatabaseDialect):
     scheme = "postgresql"
     title = "PostgreSQL"
     example = "jdbc:postgresql://host:5432/database"
@@ -131,7 +138,7 @@ class Postgresql(Dialect):
     finds_by_columns = True
     read_isolation = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
 
-    def connect(self, address: DatabaseAddress) -> Session:
+    def connect(self, address: DatabaseAddress) -> DatabaseSession:
         import psycopg
 
         return PostgresSession(psycopg.connect(**libpq_options(address), autocommit=True))
@@ -148,14 +155,14 @@ class Postgresql(Dialect):
 
         return (error.sqlstate or "", str(error)) if isinstance(error, psycopg.Error) else None
 
-    def value(self, text: str, column: Column) -> str:  # noqa: ARG002
+    def comparable(self, text: str, column: TableColumn) -> str:  # noqa: ARG002
         return self.literal(text)  # it takes the column's type
 
-    def is_exact(self, column: Column) -> bool:
+    def is_exact(self, column: TableColumn) -> bool:
         return column.kind.partition("(")[0] in _EXACT
 
-    def text(self, value: str, column: Column) -> str:  # noqa: ARG002
-        return f"{value}::text"
+    def text(self, expression: str, column: TableColumn) -> str:  # noqa: ARG002
+        return f"{expression}::text"
 
     def checksums(self, rows: RowQuery) -> str:
         return _CHECKSUMS.format(
@@ -171,7 +178,7 @@ class Postgresql(Dialect):
         return f"numeric({precision}, {scale})"
 
     @contextmanager
-    def opening(self, session: Session, name: str) -> Iterator[None]:
+    def opening(self, session: DatabaseSession, name: str) -> Iterator[None]:
         with session.transaction():
             session.rows(f"SELECT pg_advisory_xact_lock(hashtextextended({self.literal(name)}, 0))")
             yield
@@ -210,10 +217,10 @@ class Postgresql(Dialect):
         )
 
     def may_create(self, schema: str | None) -> str:
-        given = self.literal(schema) if schema else "NULL"
+        schema_text = self.literal(schema) if schema else "NULL"
         return (
             "SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')"
-            f" FROM (SELECT coalesce({given}, current_schema())) AS given (s)"
+            f" FROM (SELECT coalesce({schema_text}, current_schema())) AS given (s)"
         )
 
 

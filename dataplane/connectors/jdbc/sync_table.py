@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dataplane.connectors.jdbc.dialect import SYNC, Dialect, Session
+from dataplane.connectors.jdbc.dialect import SYNC, DatabaseDialect, DatabaseSession
 from dataplane.contract.keys import encode_key
 from dataplane.task_failures import TaskFailure
 
@@ -30,8 +30,8 @@ class SyncRow:
 class Notes:
     """The rows of one table, `schema.table`, as its one writer sees them."""
 
-    session: Session
-    dialect: Dialect
+    session: DatabaseSession
+    dialect: DatabaseDialect
     schema: str
     table: str
     owner: str

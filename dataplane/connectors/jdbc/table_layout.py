@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from dataplane.connectors.jdbc.dialect import Dialect
+from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
@@ -24,7 +24,7 @@ class Layout:
     key: tuple[str, ...]
 
     @staticmethod
-    def of(job: WriteJob, dialect: Dialect) -> Layout:
+    def of(job: WriteJob, dialect: DatabaseDialect) -> Layout:
         schema = job["schema"]
         key = tuple(_named(schema, name) for name in job["settings"]["key"])
         kinds = {f["name"]: dialect.type_of(f["name"], f["type"]) for f in schema["fields"]}
@@ -57,17 +57,19 @@ class Layout:
 
     # --- statements -------------------------------------------------------------------------------
 
-    def create(self, dialect: Dialect, table: str) -> list[str]:
+    def create(self, dialect: DatabaseDialect, table: str) -> list[str]:
         kinds = dict(self.columns) | {PARTITION: dialect.key_text}
         found_by = [(name, kinds[name]) for name in self.keyed or (PARTITION,)]
         columns = self._definitions(dialect, with_partition=not self.keyed)
         return [dialect.table(table, columns), *dialect.index(table, found_by)]
 
-    def stage(self, dialect: Dialect, name: str, *, with_partition: bool = False) -> list[str]:
+    def stage(
+        self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
+    ) -> list[str]:
         """An empty table for rows of one partition, in which keys are unique as well."""
         return dialect.stage(name, self._definitions(dialect, with_partition=with_partition))
 
-    def _definitions(self, dialect: Dialect, *, with_partition: bool) -> str:
+    def _definitions(self, dialect: DatabaseDialect, *, with_partition: bool) -> str:
         parts = [f"{dialect.name(name)} {kind}" for name, kind in self.columns]
         if with_partition:
             parts.append(f"{dialect.name(PARTITION)} {dialect.key_text} NOT NULL")
@@ -75,7 +77,7 @@ class Layout:
             parts.append(f"PRIMARY KEY ({dialect.named(self.key)})")
         return ", ".join(parts)
 
-    def same_key(self, dialect: Dialect) -> str:
+    def same_key(self, dialect: DatabaseDialect) -> str:
         """Whether a row of `t` has the key of one of `s`."""
         return " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.name, self.key))
 
