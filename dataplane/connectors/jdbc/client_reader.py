@@ -38,7 +38,7 @@ BATCH_ROWS, BATCH_BYTES = 10_000, 16 << 20  # that go to Spark together
 class VersionsRead(AccumulatorParam[dict[str, frozenset[str]]]):
     """The versions of the rows that were read, by the name of their slice."""
 
-    def zero(self, value: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:  # noqa: ARG002
+    def zero(self, _: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
         return {}
 
     def addInPlace(  # noqa: N802

@@ -29,32 +29,32 @@ def arrow_column(column: TableColumn, values: Sequence[str | bytes | None]) -> p
         raise _failure(column, next(v for v in values if not _is_held(column, v))) from None
 
 
-def _cast(texts: Sequence[str | bytes | None], wanted: pa.DataType) -> pa.Array:
+def _cast(texts: Sequence[str | bytes | None], target_type: pa.DataType) -> pa.Array:
     """By a wider type for decimals: Arrow makes another number of a text of 39 digits. Points in
     time are texts in UTC."""
     import pyarrow as pa
 
     array = pa.array(texts, pa.string())
-    if pa.types.is_decimal(wanted):
-        array = array.cast(pa.decimal256(WIDE_DIGITS, wanted.scale))
-    if pa.types.is_timestamp(wanted):
+    if pa.types.is_decimal(target_type):
+        array = array.cast(pa.decimal256(WIDE_DIGITS, target_type.scale))
+    if pa.types.is_timestamp(target_type):
         array = array.cast(pa.timestamp("us"))
-    return array.cast(wanted)
+    return array.cast(target_type)
 
 
-def _is_held(column: TableColumn, value: str | bytes | None) -> bool:
+def _is_held(column: TableColumn, text: str | bytes | None) -> bool:
     import pyarrow as pa
 
     try:
-        _cast([value], arrow_type(column.spark))
+        _cast([text], arrow_type(column.spark))
     except pa.ArrowInvalid:
         return False
     return True
 
 
-def _failure(column: TableColumn, value: str | bytes | None) -> TaskFailure:
+def _failure(column: TableColumn, text: str | bytes | None) -> TaskFailure:
     message = (
-        f"column {column.name} of type {column.kind} has the value {str(value)[:SHOWN]}, which is no"
+        f"column {column.name} of type {column.kind} has the value {str(text)[:SHOWN]}, which is no"
         f" {column.spark.upper()}: convert it in a `query`, for example to a text"
     )
     return TaskFailure("value-not-held", message)

@@ -96,8 +96,8 @@ def connected(place: DatabaseAddress) -> Iterator[DatabaseSession]:
 
 
 def _missing(dialect: DatabaseDialect, error: ModuleNotFoundError) -> TaskFailure:
-    wanted = f"'headgate[{dialect.extra}]'" if dialect.extra else f"'{dialect.package}'"
-    message = f"{dialect.title} needs the package {error.name}: pip install {wanted}"
+    requirement = f"'headgate[{dialect.extra}]'" if dialect.extra else f"'{dialect.package}'"
+    message = f"{dialect.title} needs the package {error.name}: pip install {requirement}"
     return TaskFailure("missing-package", message, "infrastructure")
 
 
