@@ -131,6 +131,6 @@ class Notes:
             columns = ", ".join(values)
             query = f"INSERT INTO {self._place} ({columns}) VALUES ({', '.join(values.values())})"
         else:
-            new = ", ".join(f"{column} = {value}" for column, value in values.items())
+            new = ", ".join(f"{column} = {text}" for column, text in values.items())
             query = f"UPDATE {self._place} SET {new} WHERE {self._where(partition)}"
         self.session.rows(query)
