@@ -60,7 +60,7 @@ Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
 # By connector, what its packages are installed by
-EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}
+EXTRAS = {"kafka": "kafka"}
 
 
 def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:

@@ -337,7 +337,7 @@ CASES = [
         )
     ),
     ("invalid-value", component("read: {connector: jdbc, url: ^h, table: t}")),
-    ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
+    ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:sybase://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
     ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
     *(
