@@ -16,7 +16,7 @@ import pytest
 from dataplane.connectors.dlt.load_files import STATE_BYTES, write_load
 from dataplane.contract.claims import Claim
 from dataplane.contract.results import TaskResult
-from dataplane.contract.source_objects import SourceObject
+from dataplane.contract.source_objects import ListingResult, SourceObject
 from dataplane.runtime import listing_child
 from dataplane.runtime.heartbeats import Orders
 from dataplane.task_failures import TaskFailure
@@ -68,7 +68,7 @@ class Resource:
         """The rows of the partition that one listing names; None without one. It is taken in."""
         [result] = self.perform()
         assert result["state"] == "done", result
-        parts = result["result"]["partitions"]
+        parts = cast("ListingResult", result["result"])["partitions"]
         if not parts:
             return None
         [part] = parts
@@ -226,5 +226,5 @@ def test_rows_and_state_are_bounded(tmp_path: Path) -> None:
     assert write_load(file, 1, rows, lambda: "{}", most_bytes=27).rows == 3
     for most_bytes, state in ((26, "{}"), (27, "x" * (STATE_BYTES + 1))):
         with pytest.raises(TaskFailure) as caught:
-            write_load(file, 1, rows, lambda text=state: text, most_bytes=most_bytes)
+            write_load(file, 1, rows, [state].pop, most_bytes=most_bytes)
         assert caught.value.condition == "listing-too-large"
