@@ -45,9 +45,9 @@ class Config:
 def _plain(node: Node, reading: Reading) -> Json:
     match node:
         case Entries(entries=entries):
-            return {key.text: _plain(value, reading) for key, value in entries}
+            return {key.text: _plain(node, reading) for key, node in entries}
         case Items(items=items):
-            return [_plain(item, reading) for item in items]
+            return [_plain(node, reading) for node in items]
         case BrokenNode():
             raise BlueprintRefused  # which has been reported
         case Scalar():

@@ -55,10 +55,10 @@ def _fetched(settings: ConnectorSettings, file: Path, number: int, state: str) -
 
 
 def _appended(job: ListJob, lake: Lake, folder: str, file: Path) -> Iterator[ListedPartition]:
-    known = job["known"]
-    assert known is not None, "a claim says what is known"
-    number = int(known["key"]) + 1 if known["key"] else 1
-    state = state_of(lake, known["objects"][0]["detail"]["path"]) if known["objects"] else ""
+    last = job["known"]
+    assert last is not None, "a claim says what is known"
+    number = int(last["key"]) + 1 if last["key"] else 1
+    state = state_of(lake, last["objects"][0]["detail"]["path"]) if last["objects"] else ""
     load = _fetched(job["settings"], file, number, state)
     if not load.rows:
         return

@@ -44,8 +44,8 @@ class Extraction:
 
         encode = json.JSONEncoder(default=custom_encode, sort_keys=True).encode
         with Container().injectable_context(StateInjectableContext(state=self._state)) as context:
-            for item in self._resource:
-                yield from map(encode, _mappings(item))
+            for batch in self._resource:
+                yield from map(encode, _mappings(batch))
             self._state = context.state
 
     def state(self) -> str:
@@ -55,9 +55,9 @@ class Extraction:
         return text
 
 
-def _mappings(item: Any) -> Iterator[Mapping[str, Json]]:
+def _mappings(batch: Any) -> Iterator[Mapping[str, Json]]:
     """The rows in what a resource gives: a mapping, or a table of Arrow."""
-    rows = item.to_pylist() if hasattr(item, "to_pylist") else [item]
+    rows = batch.to_pylist() if hasattr(batch, "to_pylist") else [batch]
     for row in rows:
         if not isinstance(row, Mapping):
             message = f"a resource has to give rows as mappings, not {type(row).__name__}"
@@ -104,16 +104,16 @@ def _source(settings: ConnectorSettings, bundle: Bundle) -> Any:
     return getattr(importlib.import_module(module), function)(**arguments)
 
 
-def _with_secrets(value: Json) -> Json:
-    match value:
+def _with_secrets(config: Json) -> Json:
+    match config:
         case dict():
-            return {name: _with_secrets(inner) for name, inner in value.items()}
+            return {name: _with_secrets(inner) for name, inner in config.items()}
         case list():
-            return [_with_secrets(inner) for inner in value]
+            return [_with_secrets(inner) for inner in config]
         case str():
-            return resolved(value)
+            return resolved(config)
         case _:
-            return value
+            return config
 
 
 def _resource(source: Any, name: str) -> Any:
