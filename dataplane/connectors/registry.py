@@ -111,6 +111,10 @@ def lister(connector: str) -> Lister:
             return lambda job, context: written_listing(
                 of_dlt(job, open_lake(context.lake), context.dataset), job, context.place
             )
+        case "spark":
+            from dataplane.connectors.spark.spark_listing import partitions as of_spark
+
+            return _listing(of_spark)
         case _:
             raise _unknown(connector)
 
@@ -166,6 +170,10 @@ def reader(connector: str) -> SourceWork:
             from dataplane.connectors.dlt.dlt_reader import WORK as WORK_OF_DLT
 
             return WORK_OF_DLT
+        case "spark":
+            from dataplane.connectors.spark.spark_reader import reading as reading_spark
+
+            return _reading(reading_spark)
         case _:
             raise _unknown(connector)
 
@@ -229,6 +237,10 @@ def checker(connector: str) -> Checker:
             from dataplane.connectors.dlt.dlt_listing import check as check_dlt
 
             return check_dlt
+        case "spark":
+            from dataplane.connectors.spark.spark_listing import check as check_spark
+
+            return check_spark
         case _:
             raise _unknown(connector)
 

@@ -171,6 +171,19 @@ CASES = [
     ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
     ("invalid-value", dlt("resource: r, rest_api: {a: [^'secret://x']}", at="")),
     ("literal-secret", dlt("resource: r, rest_api: {auth: {token: ^x}}", at="")),
+    ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
+    (
+        "not-supported",
+        component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: spark, python: 'def f(): ...', schema: 'a INT'}"),
+    ),
+    (
+        "literal-secret",
+        component("read: {connector: spark, format: x, schema: 'a INT', options: {token: ^x}}"),
+    ),
     (
         "invalid-value",
         dlt("source: 's:f', resource: r, write_disposition: ^merge", at=""),

@@ -9,7 +9,7 @@ from dataplane.connectors.registry import checker, lister, reader, writer
 from dataplane.task_failures import TaskFailure
 
 
-@pytest.mark.parametrize("connector", ["files", "delta", "jdbc", "kafka", "python", "dlt"])
+@pytest.mark.parametrize("connector", ["files", "delta", "jdbc", "kafka", "python", "dlt", "spark"])
 def test_sources_are_registered(connector: str) -> None:
     assert callable(lister(connector))
     assert callable(checker(connector))
