@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import delta, dlt, feed, jdbc, kafka, python, spark
+from controlplane.core.blueprint import delta, dlt, feed, jdbc, kafka, python, spark_sources
 from controlplane.core.blueprint.common_keys import section
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
@@ -37,7 +37,7 @@ READS: Mapping[str, Nested[Read]] = MappingProxyType(
         "kafka": kafka.READ,
         "python": python.READ,
         "dlt": dlt.READ,
-        "spark": spark.READ,
+        "spark": spark_sources.READ,
         "feed": feed.READ,
     }
 )

@@ -148,7 +148,7 @@ def _report_bodies(fields: Fields, reading: Reading) -> None:
 
 def _code(fields: Fields, reading: Reading) -> dict[str, ParamValue]:
     """The user's modules, where there are some."""
-    if not fields.present((FILE, PYTHON)):
+    if not fields.present((FILE, PYTHON)) or SOURCE.name not in fields.nodes:
         return {}
     main, place = main_module(fields, reading, PYTHON)
     modules = dict(sorted({*fields[MODULES], main}))

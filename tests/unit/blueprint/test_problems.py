@@ -180,6 +180,7 @@ CASES = [
         "missing-key",
         component("read: ^{connector: spark, python: 'def f(): ...', schema: 'a INT'}"),
     ),
+    ("missing-key", dlt("resource: r, python: 'def f(): ...'")),
     (
         "literal-secret",
         component("read: {connector: spark, format: x, schema: 'a INT', options: {token: ^x}}"),

@@ -90,7 +90,7 @@ OPTION = Key(
     "",
     "The option that has another value for each partition.",
     is_required=True,
-    example="day",
+    example="region",
 )
 VALUES = Key(
     "values",
@@ -98,13 +98,14 @@ VALUES = Key(
     NO_TEXTS,
     "Its values: the partition keys.",
     is_required=True,
-    example=["2024-01-01", "2024-01-02"],
+    example=["eu", "us"],
 )
 PARTITIONS = Key(
     "partitions",
     Nested(Section((OPTION, VALUES)), lambda f, _: (("option", f[OPTION]), ("values", f[VALUES]))),
     NOTHING,
     "A partition for each value of an option. Without: all rows are one.",
+    example={"option": "region", "values": ["eu", "us"]},
 )
 
 
@@ -146,6 +147,7 @@ def _code(fields: Fields, reading: Reading) -> dict[str, ParamValue]:
     if SOURCE.name not in fields.nodes:
         message = "the key 'source' is missing: the function that returns the class"
         reading.problems.add(fields.place, "missing-key", message, "source: fakes")
+        return {}
     main, place = main_module(fields, reading, PYTHON)
     modules = dict(sorted({*fields[MODULES], main}))
     digest = code_digest(modules, (main.path, place), [fields[SOURCE] or ""], reading)
