@@ -36,6 +36,10 @@ def s3(keys: str) -> str:
     return component(f"read:\n  connector: files\n  path: s3://a/*.csv\n  format: csv\n  {keys}")
 
 
+def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
+    return component(f"read: {at}{{connector: dlt, {keys}{schema}}}")
+
+
 def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
@@ -183,6 +187,31 @@ CASES = [
         )
     ),
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
+    ("missing-key", dlt("source: 's:f', resource: r", schema="")),
+    ("missing-key", dlt("resource: r")),
+    ("missing-key", dlt("rest_api: {resources: [r]}")),
+    ("conflicting-keys", dlt("source: s, resource: r, rest_api: {resources: [r]}")),
+    ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
+    ("invalid-value", dlt("resource: r, rest_api: {a: [^'secret://x']}", at="")),
+    ("literal-secret", dlt("resource: r, rest_api: {auth: {token: ^x}}", at="")),
+    ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
+    (
+        "not-supported",
+        component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: spark, python: 'def f(): ...', schema: 'a INT'}"),
+    ),
+    ("missing-key", dlt("resource: r, python: 'def f(): ...'")),
+    (
+        "literal-secret",
+        component("read: {connector: spark, format: x, schema: 'a INT', options: {token: ^x}}"),
+    ),
+    (
+        "invalid-value",
+        dlt("source: 's:f', resource: r, write_disposition: ^merge", at=""),
+    ),
     (
         "missing-key",
         component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}"),

@@ -30,7 +30,7 @@ ASKED = {
         (
             "confluent_kafka",
             "from dataplane.connectors.registry import ListingContext, lister;"
-            f"lister('kafka')({JOB}, ListingContext(None, None, ''))",
+            f"lister('kafka')({JOB}, ListingContext(None, None, '', ''))",
         )
     ],
     "s3": [
