@@ -22,7 +22,8 @@ from tests.slices import sliced
 DELAY = 30
 PARTITIONS = 3
 # A task whose driver dies several times on end is given up
-FAULTS: tuple[Fault, ...] = (*["none"] * 20, "dies", "dies late", "stutters", "straggles")
+QUIET: Fault = "none"
+FAULTS: tuple[Fault, ...] = (*[QUIET] * 20, "dies", "dies late", "stutters", "straggles")
 NEXT_YEAR = 365 * 24 * HOUR
 
 
