@@ -61,6 +61,7 @@ def test_a_stream_gets_each_row_once(
     assert list((Path(lake.location) / "_delta_log").glob("*.checkpoint.parquet"))
 
 
+@pytest.mark.soak
 def test_a_stream_goes_on_when_a_table_of_an_earlier_version_gets_its_feed(
     session: SparkSession, publisher: DeltaPublisher, tmp_path: Path
 ) -> None:
