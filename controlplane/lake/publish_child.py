@@ -163,10 +163,10 @@ class TablePublication:
         other: the library goes over whatever is newest by then."""
         change = replacement(self.files_by_key, active)
         self._link(change.adds)
-        version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
-        entry, _ = self._again(
-            table_id, change.adds, {logged[p]: active[p] for p in change.removes}
-        )
+        version, metadata, logged = table.version() + 1, table.metadata(), _logged(table)
+        removes = {logged[p]: active[p] for p in change.removes}
+        feed = metadata.configuration.get(FEED, "true")
+        entry, _ = self._again(str(metadata.id), change.adds, removes, feed=feed)
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
@@ -180,10 +180,11 @@ class TablePublication:
         adds: Iterable[Add],
         removes: Mapping[str, int],
         *,
+        feed: str = "true",
         with_checkpoint: bool = False,
     ) -> tuple[bytes, bytes]:
         """The entry of the log: that of a new table in a temporary folder, and the removed files.
-        `with_checkpoint`: with a checkpoint of it."""
+        `feed`: the value of its property. `with_checkpoint`: with a checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / LOG
@@ -194,8 +195,9 @@ class TablePublication:
                         "operation": "WRITE",
                         "operationParameters": {"mode": "Overwrite"},
                     }
-                if "metaData" in action and table_id:
-                    action["metaData"]["id"] = table_id
+                if "metaData" in action:
+                    action["metaData"]["configuration"][FEED] = feed
+                    action["metaData"]["id"] = table_id or action["metaData"]["id"]
             actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
             entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
             if not with_checkpoint:

@@ -16,7 +16,6 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from controlplane.core.model.tasks import Fragment
-from controlplane.lake.publish_child import FEED
 from controlplane.lake.publisher import DeltaPublisher
 from dataplane.contract.schemas import Schema
 from tests.slices import examples
@@ -182,7 +181,7 @@ def test_a_table_of_an_earlier_version_has_a_feed_from_its_next_change(
     history = History(Lake(tmp_path), publisher, seed=1)
     history.put(1, [{"a": 1}])
     history.publish()
-    _as_before(history.lake)
+    history.lake.forget_feed()
     history.publish()
     assert history.lake.open().version() == 0, "nothing to change"
     history.put(1, [{"a": 1}, {"a": 2}])
@@ -193,9 +192,15 @@ def test_a_table_of_an_earlier_version_has_a_feed_from_its_next_change(
     assert replayed(feed, A, [2], history.versions[0]) == {2: history.versions[2]}
 
 
-def _as_before(lake: Lake) -> None:
-    """Without the property, as tables were made."""
-    entry = Path(lake.location) / "_delta_log" / f"{0:020}.json"
-    text = entry.read_text().replace('"minWriterVersion":4', '"minWriterVersion":2')
-    entry.write_text(text.replace(f'"{FEED}":"true",', "").replace(f',"{FEED}":"true"', ""))
-    assert FEED not in lake.open().metadata().configuration
+def test_spark_reads_the_feed_of_a_table_of_a_branch(
+    session: SparkSession, publisher: DeltaPublisher, tmp_path: Path
+) -> None:
+    """It names the files of main by absolute addresses."""
+    main, branch = Lake(tmp_path), Lake(tmp_path, "default/flow/daily/_branches/try")
+    one, two = main.fragment(A, [{"a": 1}]), main.fragment(A, [{"a": 2}])
+    for generation, fragments in enumerate([(one,), (one, two), (two,)]):
+        table = branch.table(A, *fragments, generation=generation)
+        publisher.publish(replace(table, borrows=True))
+    feed = read_by_spark(session, branch.location, 0)
+    ones, twos = Counter([(1,)]), Counter([(2,)])
+    assert replayed(feed, A, range(3), Counter()) == {0: ones, 1: ones + twos, 2: twos}

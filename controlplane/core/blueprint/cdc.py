@@ -46,9 +46,12 @@ RENAMING = "give the column another name in a transform before"
 # Columns of the steps of the query, beside which the keys stand
 OWN_COLUMN = re.compile(
     "_(sequence|deleted|deleted_at|row|tracked|partial|text|fault|state|tie|last|counts|value(_[0-9]+)?"
-    "|number|beside|end|is_live|before|version|from|next|valid_from|valid_to"
-    "|since|start|later|until|place|after|known_from|known_to)",
+    "|number|beside|end|is_live|before|version|from|next|valid_from|valid_to)",
     re.IGNORECASE,
+)
+# Those that `valid_from` adds
+OWN_COLUMN_OF_TWO_TIMES = re.compile(
+    "_(since|start|later|until|place|after|known_from|known_to)", re.IGNORECASE
 )
 
 
@@ -304,10 +307,8 @@ def _report_untracked(fields: Fields, reading: Reading) -> None:
     place = fields.place_of(TRACK)
     hint = "keys are always columns of the result"
     _report_shared(fields[TRACK], keys, place, "a key is not tracked", hint, reading)
-    place, valid = fields.place_of(VALID_FROM), [fields[VALID_FROM]]
-    _report_shared(valid, keys, place, "a column is named twice", "name it once", reading)
-    own = [name for name in valid if OWN_COLUMN.fullmatch(name)]
-    _report_shared(own, own, place, "a reserved name", RENAMING, reading)
+    if fields[VALID_FROM]:
+        _report_valid_from(fields, reading)
     place = fields.place_of(PARTIAL)
     _report_shared(partial, keys, place, "a key is partial", "remove it", reading)
     hint = "name it in one of both"
@@ -317,6 +318,22 @@ def _report_untracked(fields: Fields, reading: Reading) -> None:
         unlisted = [name for name in partial if name.casefold() not in named]
         hint = "name it in columns, too"
         _report_shared(unlisted, unlisted, place, "a partial column is left out", hint, reading)
+
+
+def _report_valid_from(fields: Fields, reading: Reading) -> None:
+    """The name of the valid time, and names that the steps after it need for themselves."""
+    place, valid = fields.place_of(VALID_FROM), [fields[VALID_FROM]]
+    _report_shared(valid, fields[KEYS], place, "a column is named twice", "name it once", reading)
+    _report_own(valid, OWN_COLUMN, place, reading)
+    _report_own(valid, OWN_COLUMN_OF_TWO_TIMES, place, reading)
+    _report_own(fields[KEYS], OWN_COLUMN_OF_TWO_TIMES, fields.place_of(KEYS), reading)
+
+
+def _report_own(
+    names: Iterable[str], own_column: re.Pattern[str], place: Position | None, reading: Reading
+) -> None:
+    own = [name for name in names if own_column.fullmatch(name)]
+    _report_shared(own, own, place, "a reserved name", RENAMING, reading)
 
 
 def report_names(
@@ -330,8 +347,7 @@ def report_names(
     for key in lists:
         _report_twice(fields[key], fields.place_of(key), reading)
     _report_twice(listed, fields.place_of(COLUMNS), reading)
-    own = [name for name in fields[KEYS] if OWN_COLUMN.fullmatch(name)]
-    _report_shared(own, own, fields.place_of(KEYS), "a reserved name", RENAMING, reading)
+    _report_own(fields[KEYS], OWN_COLUMN, fields.place_of(KEYS), reading)
     _report_shared(listed, reserved, fields.place_of(COLUMNS), "a reserved name", RENAMING, reading)
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from controlplane.core.blueprint import SqlTransform, parse, written_out
-from controlplane.core.blueprint.cdc import OWN_COLUMN
+from controlplane.core.blueprint.cdc import OWN_COLUMN, OWN_COLUMN_OF_TWO_TIMES
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
@@ -114,7 +114,9 @@ def test_no_key_is_called_like_a_column_of_the_query(more: str) -> None:
     columns = re.findall(r"AS (_\w+)", customers.query.text)
     steps = re.findall(r"(_\w+) AS \(", customers.query.text)
     assert columns
-    assert not [name for name in {*columns} - {*steps} if not OWN_COLUMN.fullmatch(name)]
+    own = [OWN_COLUMN, *([OWN_COLUMN_OF_TWO_TIMES] if "valid_from" in more else [])]
+    names = {*columns} - {*steps}
+    assert not [name for name in names if not any(some.fullmatch(name) for some in own)]
 
 
 def test_truncates_are_a_component_of_their_own_that_is_row_wise() -> None:
@@ -208,6 +210,8 @@ WRONG = [
         "valid_from",
     ),
     ("history: versions\n      valid_from: id", "invalid-value", "named twice"),
+    ("history: versions\n      valid_from: _known_to", "invalid-value", "reserved"),
+    ("history: versions\n      valid_from: _valid_from", "invalid-value", "reserved"),
     ("columns: {except: [ID]}", "invalid-value", "'ID'"),
     ("columns: {except: [phone]}\n      partial: [phone]", "invalid-value", "'phone'"),
     ("partial: [shop]", "invalid-value", "'shop'"),
@@ -269,6 +273,14 @@ def test_names_of_keys_that_cannot_be(keys: str, words: str) -> None:
 
 def test_a_key_may_be_called_like_a_column_that_is_none_of_the_query() -> None:
     assert node(EVENTS + CUSTOMERS.replace("[id, shop]", "[id, _at]"), "customers").slots
+
+
+def test_names_of_two_times_are_reserved_only_beside_valid_from() -> None:
+    text = CUSTOMERS.replace("[id, shop]", "[id, _Since]") + "      history: versions\n"
+    assert node(EVENTS + text, "customers").slots
+    [problem] = problems(f"{text}      valid_from: day\n")
+    assert (problem.code, problem.line) == ("invalid-value", 10)
+    assert "reserved" in problem.message
 
 
 @pytest.mark.parametrize("name", ["cust_", "c" * 95])
