@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, Self, cast
 
 from dataplane.contract.archives import archive_kind
 
@@ -132,10 +132,27 @@ class _BoundedStream:
         return chunk
 
 
+class _Header(tarfile.TarInfo):
+    """A header of an archive, which ends by blocks of zeros alone: `tarfile` takes a damaged header,
+    and the end of the bytes, for the end of the archive as well."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:
+            raise
+        except tarfile.HeaderError as e:
+            message = f"it is damaged, or ends in the middle: {e}"
+            raise BadArchive(message, "MALFORMED_FILE") from e
+
+
 def _of_tar(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
     with ExitStack() as files:
         stream = _BoundedStream(files.enter_context(_unpacked(path, kind)), path.stat().st_size)
-        archive = files.enter_context(tarfile.open(fileobj=stream, mode="r|"))  # type: ignore[call-overload]
+        archive = files.enter_context(
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header)  # type: ignore[call-overload]
+        )
         for count, header in enumerate(archive, 1):
             _check_bounds(count, 0, 0)
             name = _safe(header.name)
@@ -147,6 +164,9 @@ def _of_tar(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator
                 "Callable[[], BinaryIO]", lambda header=header: archive.extractfile(header)
             )
             yield Member(name, header.size, round(header.mtime * 1000), "", opened)
+        # The checksum of all bytes stands behind them
+        while stream.read(CHUNK):
+            pass
 
 
 def _unpacked(path: Path, kind: str) -> BinaryIO:

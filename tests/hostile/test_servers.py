@@ -74,6 +74,81 @@ def test_a_redirect_stays_among_the_sources_and_takes_no_header_along(
         assert refused(location, **header).condition == "place-refused"
 
 
+def test_nothing_is_sent_to_an_address_that_a_name_changes_to(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_files, "leads_to_link_local", lambda _: False)
+    monkeypatch.setattr(http_files, "is_link_local", lambda address: address == "127.0.0.1")
+    web.files["/a.csv"] = CSV
+    failure = refused(f"{web.url}/a.csv", **{"http.Authorization": "secret://web/token"})
+    assert failure.condition == "place-refused"
+    assert web.requests == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/a.csv",
+        "//[::ffff:169.254.169.254]/a.csv",
+        "//[64:ff9b::a9fe:a9fe]/a.csv",
+        "//[fe80::1%25lo]/a.csv",
+        "//2852039166/a.csv",
+        "//a@169.254.169.254/a.csv",
+        "/x/%2e%2e/a.csv",
+        "/x%2f..%2fa.csv",
+    ],
+)
+def test_a_redirect_leads_to_plain_places_alone(target: str, web: Web) -> None:
+    web.redirects["/a.csv"] = target
+    assert refused(f"{web.url}/a.csv").condition == "place-refused"
+
+
+def test_braces_make_no_way_out_of_the_sources(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.files["/a.csv"] = CSV
+    monkeypatch.setenv("HEADGATE_SOURCES", f"{web.url}/x")
+    assert refused(f"{web.url}/x/{{..,b}}/a.csv").condition == "place-refused"
+
+
+def test_headers_have_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that sends them byte by byte."""
+    monkeypatch.setattr(http_files, "ANSWER_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                connection.recv(1)  # until the client ends it
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        failure = refused(f"http://127.0.0.1:{server.getsockname()[1]}/a.csv")
+        thread.join()
+    assert (failure.condition, failure.kind) == ("unreachable", "infrastructure")
+
+
+def test_bytes_are_handed_on_as_they_come() -> None:
+    """So that a server which sends one at a time meets the bounds of time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.csv"
+        parts = http_chunks(job(url), url, "")
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
+                connection.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert next(parts) == b"x"
+        parts.close()  # type: ignore[attr-defined]
+        thread.join()
+
+
 def test_redirects_end(web: Web) -> None:
     web.redirects["/a.csv"] = "/a.csv"
     assert "redirects" in refused(f"{web.url}/a.csv").message
