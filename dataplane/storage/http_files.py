@@ -108,8 +108,7 @@ def _answered(
     timer.daemon = True
     timer.start()
     try:
-        sent = {"headers": dict(headers), "extensions": {"trace": note}}
-        with client.stream("GET", uri, **sent) as answer:
+        with client.stream("GET", uri, headers=dict(headers), extensions={"trace": note}) as answer:
             timer.cancel()
             yield answer
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:

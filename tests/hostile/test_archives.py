@@ -169,6 +169,16 @@ def test_no_member_of_a_damaged_tar_counts_as_removed(name: str, tmp_path: Path)
     assert failure.value.condition == "MALFORMED_FILE"
 
 
+@pytest.mark.parametrize("time", ["nan", "inf", "1e300"])
+def test_a_time_that_is_none_is_zero(time: str, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        entry = tarfile.TarInfo("a.csv")
+        entry.size, entry.pax_headers = len(CSV), {"mtime": time}
+        archive.addfile(entry, io.BytesIO(CSV))
+    (partition,) = list_files(job(f"{tmp_path}/*.tar"), Versions())["partitions"]
+    assert partition["objects"][0]["modified_ms"] == 0
+
+
 def test_an_archive_that_is_replaced_while_it_is_listed_is_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,6 +260,11 @@ def test_a_member_with_broken_bytes_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_member_is_written_under_no_name_of_its_own(tmp_path: Path) -> None:
+    longest = "a." + "\u4e2d" * 200
+    (tmp_path / "a.zip").write_bytes(zip_of(("x/a.csv.gz", CSV), (longest, CSV)))
+    *_, listed_longest = list_files(job(f"{tmp_path}/*.zip", "*"), Versions())["partitions"]
+    (ready,) = staged(tmp_path, [listed_longest["objects"][0]])
+    assert "objects" in ready
     (tmp_path / "a.zip").write_bytes(zip_of(("x/a.csv.gz", CSV)))
     listed = list_files(job(f"{tmp_path}/*.zip", "**"), Versions())["partitions"]
     (ready,) = staged(tmp_path, [p["objects"][0] for p in listed])

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dataplane.listing import sftp_listing
+from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
-from dataplane.storage import http_files, source_copies
+from dataplane.storage import http_files, sftp_files, source_copies
 from dataplane.storage.http_files import http_chunks
+from dataplane.storage.refused_places import Places
 from dataplane.storage.source_stores import Moved
 from dataplane.task_failures import TaskFailure
 from tests.servers.sftp import USER, sftp_server
@@ -256,6 +261,37 @@ def test_a_server_of_sftp_is_known_by_its_key_alone(
         assert failure.condition == "credentials-refused"
         failure = refused(f"{server.url}{tmp_path}/nothing/*.csv", **known)
         assert failure.condition == "path-not-found"
+
+
+def test_files_and_folders_of_sftp_have_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_SECRET_SFTP_PASSWORD", "a password of tests")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.csv").write_bytes(CSV)
+    with sftp_server(tmp_path) as server:
+        settings = {
+            "sftp.user": USER,
+            "sftp.password": "secret://sftp/password",
+            "sftp.host_key": server.fingerprint,
+        }
+        whole = job(f"{server.url}{folder}/*.csv", **settings)
+        (first, *_) = list_files(whole, Versions())["partitions"]
+        monkeypatch.setattr(sftp_files, "MOST_BYTES", 5)
+        with pytest.raises(TaskFailure) as failure:
+            next(sftp_files.sftp_chunks(whole, first["objects"][0]["uri"], ""))
+        assert failure.value.condition == "file-too-large"
+        client: Any = SimpleNamespace(listdir_iter=lambda _: itertools.repeat(None))
+        with pytest.raises(TaskFailure, match="more than 10 files"):
+            sftp_listing._entries(client, "/", ListingBounds(most=10))
+        with pytest.raises(TaskFailure) as failure:
+            for _ in sftp_listing._sources(
+                whole, Versions(), Places.of({}), ListingBounds(timeout_s=0)
+            ):
+                pass
+        assert failure.value.condition == "unreachable"
 
 
 def test_checksums_are_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
