@@ -113,10 +113,10 @@ def _transport(uri: str, most_s: float) -> Iterator[paramiko.Transport]:
         # A server may answer byte by byte, or with empty answers, for days
         timer = threading.Timer(most_s, transport.close)
         timer.daemon = True
-        timer.start()
         try:
             transport.banner_timeout = transport.auth_timeout = TIMEOUT_S
             transport.start_client(timeout=TIMEOUT_S)
+            timer.start()
             yield transport
         finally:
             timer.cancel()

@@ -18,7 +18,6 @@ from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.storage import http_files, sftp_files, source_copies
 from dataplane.storage.http_files import http_chunks
-from dataplane.storage.refused_places import Places
 from dataplane.storage.source_stores import Moved
 from dataplane.task_failures import TaskFailure
 from tests.servers.sftp import USER, sftp_server
@@ -286,11 +285,12 @@ def test_files_and_folders_of_sftp_have_bounds(
         client: Any = SimpleNamespace(listdir_iter=lambda _: itertools.repeat(None))
         with pytest.raises(TaskFailure, match="more than 10 files"):
             sftp_listing._entries(client, "/", ListingBounds(most=10))
-        with pytest.raises(TaskFailure) as failure:
-            for _ in sftp_listing._sources(
-                whole, Versions(), Places.of({}), ListingBounds(timeout_s=0)
-            ):
-                pass
+        with (
+            pytest.raises(TaskFailure) as failure,
+            sftp_files.connected(whole, whole["location"], 0.05) as connection,
+        ):
+            while True:
+                connection.stat(str(folder))
         assert failure.value.condition == "unreachable"
 
 
