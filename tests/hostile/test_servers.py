@@ -285,12 +285,14 @@ def test_files_and_folders_of_sftp_have_bounds(
         client: Any = SimpleNamespace(listdir_iter=lambda _: itertools.repeat(None))
         with pytest.raises(TaskFailure, match="more than 10 files"):
             sftp_listing._entries(client, "/", ListingBounds(most=10))
-        with (
-            pytest.raises(TaskFailure) as failure,
-            sftp_files.connected(whole, whole["location"], 0.05) as connection,
-        ):
-            while True:
-                connection.stat(str(folder))
+
+        def look_for_ever() -> None:
+            with sftp_files.connected(whole, whole["location"], 0.05) as connection:
+                while True:
+                    connection.stat(str(folder))
+
+        with pytest.raises(TaskFailure) as failure:
+            look_for_ever()
         assert failure.value.condition == "unreachable"
 
 
