@@ -39,10 +39,11 @@ class ArchiveCall(NamedTuple):
 def list_members(
     call: ArchiveCall, archive: SourceObject, glob: str, reading: FileReading
 ) -> list[MemberLine]:
-    """The members that the glob finds. TaskFailure for an archive that is not read."""
+    """The members that the glob finds. TaskFailure for an archive that is not read; Moved for one
+    that is no longer as it was listed."""
     request = _request(glob=glob, reading=reading)
     with TemporaryDirectory(dir=call.folder) as folder:
-        answer = _answered(call, archive["uri"], request, Path(folder))
+        answer = _answered(call, archive["uri"], request, Path(folder), archive)
         return [json.loads(line) for line in answer.splitlines()]
 
 
@@ -69,13 +70,19 @@ def _request(*, glob: str = "", reading: FileReading | None = None) -> ArchiveRe
     }
 
 
-def _answered(call: ArchiveCall, uri: str, request: ArchiveRequest, folder: Path) -> str:
-    """What the process writes about an archive, as it is now."""
+def _answered(
+    call: ArchiveCall,
+    uri: str,
+    request: ArchiveRequest,
+    folder: Path,
+    listed: SourceObject | None = None,
+) -> str:
+    """What the process writes about an archive as it was listed; as it is now without a listing."""
     kind, place = archive_kind(uri.partition("?")[0]), place_of(uri)
     if kind is None:
         message = f"{place}: `members` reads .zip, .tar, .tar.gz, .tgz and .tar.zst by the name"
         raise TaskFailure("archive-refused", f"{message}: name only archives in `path`", file=place)
-    with local_copy(call.job, uri, folder / "archive", call.check) as archive:
+    with local_copy(call.job, uri, folder / "archive", call.check, listed) as archive:
         answer = folder / "answer"
         request = {**request, "archive": str(archive), "kind": kind, "answer": str(answer)}
         (folder / "request").write_text(json.dumps(request))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, Self, cast
 
 from dataplane.contract.archives import archive_kind
 
@@ -21,6 +21,7 @@ MOST_BYTES = 64 << 30  # of all members, unpacked
 MOST_RATIO = 200  # unpacked to packed, from FREE_BYTES on
 FREE_BYTES = 64 << 20
 CHUNK = 1 << 20
+LAST_S = 253_402_300_800  # the end of the year 9999
 _UNSAFE = re.compile(r"/|.*\\|[A-Za-z]:|(.*/)?\.\.?(/|$)|.*//|.*[\0-\x1f]", re.DOTALL)
 _ENCRYPTED = 0x1  # a bit of a member's flags in a zip file
 
@@ -132,10 +133,27 @@ class _BoundedStream:
         return chunk
 
 
+class _Header(tarfile.TarInfo):
+    """A header of an archive, which ends by blocks of zeros alone: `tarfile` takes a damaged header,
+    and the end of the bytes, for the end of the archive as well."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
+        except tarfile.HeaderError as e:
+            message = f"it is damaged, or ends in the middle: {e}"
+            raise BadArchive(message, "MALFORMED_FILE") from e
+
+
 def _of_tar(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator[Member]:
     with ExitStack() as files:
         stream = _BoundedStream(files.enter_context(_unpacked(path, kind)), path.stat().st_size)
-        archive = files.enter_context(tarfile.open(fileobj=stream, mode="r|"))  # type: ignore[call-overload]
+        archive = files.enter_context(
+            tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header)  # type: ignore[call-overload]
+        )
         for count, header in enumerate(archive, 1):
             _check_bounds(count, 0, 0)
             name = _safe(header.name)
@@ -146,7 +164,15 @@ def _of_tar(path: Path, kind: str, is_wanted: Callable[[str], bool]) -> Iterator
             opened = cast(
                 "Callable[[], BinaryIO]", lambda header=header: archive.extractfile(header)
             )
-            yield Member(name, header.size, round(header.mtime * 1000), "", opened)
+            yield Member(name, header.size, _tar_time(header), "", opened)
+        # The checksum of all bytes stands behind them
+        while stream.read(CHUNK):
+            pass
+
+
+def _tar_time(header: tarfile.TarInfo) -> int:
+    """0 for one that is no time: headers may hold any number, infinite ones too."""
+    return round(header.mtime * 1000) if abs(header.mtime) < LAST_S else 0
 
 
 def _unpacked(path: Path, kind: str) -> BinaryIO:

@@ -76,7 +76,7 @@ def _sources(
     folder = base_folder(_path(location))
     reading = FileReading(job["format"], job["options"])
     settings = job.get("settings") or {}
-    with connected(job, location) as client:
+    with connected(job, location, bounds.left_s()) as client:
         checksums = _checksums(client, folder, SftpAccess.of(job).checksums)
         for name, status in _files(client, location, bounds):
             if name == SftpAccess.of(job).checksums:
@@ -140,8 +140,7 @@ def _matching(
     waiting = [""]
     while waiting:
         below = waiting.pop()
-        for status in list(client.listdir_iter(folder + below)):
-            bounds.count()
+        for status in _entries(client, folder + below, bounds):
             name = below + status.filename
             if "/" in status.filename or status.filename in (".", ".."):
                 continue
@@ -155,6 +154,17 @@ def _matching(
                 status = client.stat(folder + name)
             if _is(status, stat.S_IFREG):
                 yield name, status
+
+
+def _entries(
+    client: paramiko.SFTPClient, folder: str, bounds: ListingBounds
+) -> list[paramiko.SFTPAttributes]:
+    """All of a folder: the client can do nothing else meanwhile."""
+    entries = []
+    for status in client.listdir_iter(folder):
+        bounds.count()
+        entries.append(status)
+    return entries
 
 
 def _is(status: paramiko.SFTPAttributes, kind: int) -> bool:

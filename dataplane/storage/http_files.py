@@ -8,10 +8,14 @@ another host.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from os import environ
+from typing import Any
 
 import httpx2
 
@@ -31,14 +35,15 @@ from dataplane.storage.source_stores import (
 from dataplane.task_failures import TaskFailure
 
 PREFIX = "http."  # of settings: headers
-TIMEOUT_S = 30.0  # for an answer, and between two chunks
+TIMEOUT_S = 30.0  # between two parts of an answer
+ANSWER_S = 60.0  # for all headers of an answer
 MOST_REDIRECTS = 5
-CHUNK = 1 << 20
 REST_S = 2  # a time of change is in seconds: a file at rest so long has one state with it
 GONE = (404, 410)
 UNCHANGED = 304
 _REDIRECTS = (301, 302, 303, 307, 308)
 _REFUSED = (401, 403)
+_DOTS = re.compile(r"(^|[/\\])\.{1,2}([/\\]|$)")
 
 
 def headers_of(job: ConnectorJob) -> dict[str, str]:
@@ -72,6 +77,8 @@ def opened(job: ConnectorJob, uri: str, conditions: Mapping[str, str]) -> Iterat
 def check_place(uri: str) -> None:
     """TaskFailure where nothing may be read."""
     Places.of(environ).check_object(root_of(uri), path_of(uri))
+    if _DOTS.search(path_of(uri.partition("?")[0])):
+        raise TaskFailure("place-refused", f"{uri} holds . or ..: write where the file is")
     host = _host(uri)
     if leads_to_link_local(host):
         raise TaskFailure("place-refused", f"{uri}: {host} {REFUSED}: name the host of a service")
@@ -89,22 +96,42 @@ def _host(uri: str) -> str:
 def _answered(
     client: httpx2.Client, uri: str, headers: Mapping[str, str]
 ) -> Iterator[httpx2.Response]:
+    streams: list[Any] = []  # of the client, as it connects
+
+    def note(event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            _check_peer(uri, info["return_value"])
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+            streams.append(info["return_value"])
+
+    timer = threading.Timer(ANSWER_S, lambda: _end(streams))
+    timer.daemon = True
+    timer.start()
     try:
-        with client.stream("GET", uri, headers=dict(headers)) as answer:
-            _check_peer(uri, answer)
+        with client.stream("GET", uri, headers=dict(headers), extensions={"trace": note}) as answer:
+            timer.cancel()
             yield answer
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:
         message = f"{uri}: the server does not answer: {type(e).__name__}: {e}"
         raise TaskFailure("unreachable", message, "infrastructure") from e
+    finally:
+        timer.cancel()
 
 
-def _check_peer(uri: str, answer: httpx2.Response) -> None:
-    """As `check_place`, of the address that was connected to: a name may have another one by
-    then."""
-    connection = answer.extensions.get("network_stream")
-    peer = connection.get_extra_info("server_addr") if connection else None
+def _check_peer(uri: str, connection: Any) -> None:
+    """As `check_place`, of the address that was connected to, before anything is sent: a name may
+    have another one by then."""
+    peer = connection.get_extra_info("server_addr")
     if peer and is_link_local(str(peer[0])):
+        connection.close()
         raise TaskFailure("place-refused", f"{uri} {REFUSED}: name the host of a service")
+
+
+def _end(streams: Sequence[Any]) -> None:
+    """End the reads of another thread: a server may send headers byte by byte, for days."""
+    for stream in streams:
+        with suppress(OSError):  # one that TLS took over
+            stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
 
 def _target(uri: str, answer: httpx2.Response) -> str:
@@ -164,7 +191,8 @@ def chunks(answer: httpx2.Response, uri: str) -> Iterator[bytes]:
         message = f"{uri}: the server compresses the file by itself ({encoding[:20]})"
         raise TaskFailure("unreadable", f"{message}: have it give the file as it is")
     size = 0
-    for chunk in answer.iter_raw(CHUNK):
+    # As they arrive: who reads them looks at the clock at each
+    for chunk in answer.iter_raw():
         size += len(chunk)
         yield chunk
     if length_of(answer) not in (None, size):

@@ -11,6 +11,7 @@ import hmac
 import io
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from urllib.parse import urlsplit
 from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.secrets import resolved
+from dataplane.storage.file_process import WALL_S
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
+from dataplane.storage.source_copies import MOST_BYTES
 from dataplane.storage.source_stores import Moved, path_of, root_of
 from dataplane.task_failures import TaskFailure
 
@@ -62,9 +65,9 @@ class SftpAccess:
 
 
 @contextmanager
-def connected(job: ConnectorJob, uri: str) -> Iterator[paramiko.SFTPClient]:
-    """A client of the server. TaskFailure where it is not the one that is known, and for any error
-    of the work with the client."""
+def connected(job: ConnectorJob, uri: str, most_s: float = WALL_S) -> Iterator[paramiko.SFTPClient]:
+    """A client of the server, for so many seconds. TaskFailure where it is not the one that is
+    known, and for any error of the work with the client."""
     try:
         import paramiko
     except ModuleNotFoundError as e:
@@ -72,7 +75,7 @@ def connected(job: ConnectorJob, uri: str) -> Iterator[paramiko.SFTPClient]:
         raise TaskFailure("missing-package", message, "infrastructure") from e
     Places.of(os.environ).check_object(root_of(uri), path_of(uri))
     try:
-        with _transport(uri) as transport:
+        with _transport(uri, most_s) as transport:
             access = SftpAccess.of(job)
             _check_host(transport, uri, access)
             _log_in(transport, access)
@@ -96,7 +99,7 @@ def connected(job: ConnectorJob, uri: str) -> Iterator[paramiko.SFTPClient]:
 
 
 @contextmanager
-def _transport(uri: str) -> Iterator[paramiko.Transport]:
+def _transport(uri: str, most_s: float) -> Iterator[paramiko.Transport]:
     """A connection to a host that may be read, before anything is sent but names of methods."""
     import paramiko
 
@@ -107,11 +110,16 @@ def _transport(uri: str) -> Iterator[paramiko.Transport]:
         if is_link_local(str(connection.getpeername()[0])):
             raise TaskFailure("place-refused", f"{uri}: {host} {REFUSED}")
         transport = paramiko.Transport(connection)
+        # A server may answer byte by byte, or with empty answers, for days
+        timer = threading.Timer(most_s, transport.close)
+        timer.daemon = True
         try:
             transport.banner_timeout = transport.auth_timeout = TIMEOUT_S
             transport.start_client(timeout=TIMEOUT_S)
+            timer.start()
             yield transport
         finally:
+            timer.cancel()
             transport.close()
 
 
@@ -168,8 +176,12 @@ def sftp_chunks(job: ConnectorJob, uri: str, version: str) -> Iterator[bytes]:
         before = _status(client, path)
         if version.startswith("modified:") and version_by_time(before) != version:
             raise Moved(uri)
+        size = before.st_size or 0
+        if size > MOST_BYTES:
+            message = f"{uri} takes more than {MOST_BYTES >> 30} GiB: split it"
+            raise TaskFailure("file-too-large", message, file=uri)
         with client.open(path, "rb") as file:
-            file.prefetch(before.st_size, REQUESTS)
+            file.prefetch(size, REQUESTS)  # which has a list of all parts
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
                 yield chunk

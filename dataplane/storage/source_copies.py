@@ -51,20 +51,27 @@ def place_of(uri: str) -> str:
 
 @contextmanager
 def local_copy(
-    job: ConnectorJob, uri: str, target: Path, check: Callable[[], None]
+    job: ConnectorJob,
+    uri: str,
+    target: Path,
+    check: Callable[[], None],
+    listed: SourceObject | None = None,
 ) -> Iterator[Path]:
-    """A file as it is now: a local one in its place, another one as `target`. Moved where it is not
-    there, or changes meanwhile."""
+    """A file as it was listed, or else as it is now: a local one in its place, another one as
+    `target`. Moved where it is not there, or changes meanwhile."""
     if uri.startswith(("file:", "/")):
         path = local_file(uri)
         before = _stamp(path)
+        size, changed_ns, _ = before
+        if listed and (size, changed_ns // 1_000_000) != (listed["size"], listed["modified_ms"]):
+            raise Moved(path)
         try:
             yield Path(path)
         finally:
             if _stamp(path) != before:
                 raise Moved(path)
         return
-    copy_file(job, uri, "", target, lambda _: check())
+    copy_file(job, uri, listed["version"] if listed else "", target, lambda _: check())
     yield target
 
 
@@ -102,16 +109,16 @@ def _chunks(job: ConnectorJob, uri: str, version: str) -> Iterator[bytes]:
 
         return sftp_chunks(job, uri, version)
     if is_remote(uri):
-        return _of_store(job, uri)
+        return _of_store(job, uri, version)
     raise TaskFailure("not-supported", f"this version reads nothing from {uri}")
 
 
-def _of_store(job: ConnectorJob, uri: str) -> Iterator[bytes]:
-    """An object of a store, as it is now."""
+def _of_store(job: ConnectorJob, uri: str, version: str) -> Iterator[bytes]:
+    """An object of a store, as it is now; with a version, of that one."""
     access, root, path = StoreAccess.of(job), root_of(uri), path_of(uri)
     store = open_root(root, access)
     meta = head(store, root, path)
-    if meta is None:
+    if meta is None or version not in ("", version_of(meta, access)):
         raise Moved(uri)
     source: SourceObject = {
         "name": path,

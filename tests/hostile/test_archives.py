@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -15,10 +16,12 @@ import pytest
 
 from dataplane.connectors.files.copies import CopyStage
 from dataplane.contract.source_objects import SourceObject
-from dataplane.listing import archive_members
+from dataplane.listing import archive_listing, archive_members
+from dataplane.listing.archive_calls import list_members
 from dataplane.listing.archive_members import BadArchive, members
 from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
+from dataplane.storage.source_stores import Moved
 from dataplane.task_failures import TaskFailure
 
 CSV = b"id,v\n1,one\n"
@@ -145,6 +148,57 @@ def test_an_archive_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
     assert failure.value.condition == "MALFORMED_FILE"
 
 
+def damaged_tars() -> dict[str, bytes]:
+    """Of three members; each is a header and one block."""
+    whole = tar_of(*((f"{i}.csv", tarfile.REGTYPE, CSV) for i in range(3)))
+    packed = bytearray(gzip.compress(whole, compresslevel=0))
+    packed[packed.rindex(b"one")] ^= 1
+    return {
+        "between members.tar": whole[:2048],
+        "in a header.tar": whole[:1100],
+        "bad header.tar": whole[:1024] + b"\xff" * 512 + whole[1536:],
+        "bad bytes.tar.gz": bytes(packed),
+    }
+
+
+@pytest.mark.parametrize("name", list(damaged_tars()))
+def test_no_member_of_a_damaged_tar_counts_as_removed(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(damaged_tars()[name])
+    with pytest.raises(TaskFailure) as failure:
+        keys(tmp_path)
+    assert failure.value.condition == "MALFORMED_FILE"
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "1e300"])
+def test_a_time_that_is_none_is_zero(time: str, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as archive:
+        entry = tarfile.TarInfo("a.csv")
+        entry.size, entry.pax_headers = len(CSV), {"mtime": time}
+        archive.addfile(entry, io.BytesIO(CSV))
+    (partition,) = list_files(job(f"{tmp_path}/*.tar"), Versions())["partitions"]
+    assert partition["objects"][0]["modified_ms"] == 0
+
+
+def test_an_archive_that_is_replaced_while_it_is_listed_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(zip_of(("a.csv", CSV)))
+    cache = Versions(tmp_path / "versions.db")
+
+    def replaced(*arguments: Any) -> Any:
+        archive.write_bytes(zip_of(("another.csv", CSV)))
+        return list_members(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(archive_listing, "list_members", replaced)
+        with pytest.raises(Moved):
+            list_files(job(f"{tmp_path}/*.zip"), cache)
+    archive.write_bytes(zip_of(("a.csv", CSV)))  # the bytes, and the version, that it had
+    partitions = list_files(job(f"{tmp_path}/*.zip"), cache)["partitions"]
+    assert [p["key"] for p in partitions] == ["a.zip/a.csv"]
+
+
 ZEROS = b"\0" * (4 << 20)
 BOMBS: dict[str, Callable[[], bytes]] = {
     "zip": lambda: zip_of(("a.csv", ZEROS)),
@@ -206,6 +260,11 @@ def test_a_member_with_broken_bytes_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_member_is_written_under_no_name_of_its_own(tmp_path: Path) -> None:
+    longest = "a." + "\u4e2d" * 200
+    (tmp_path / "a.zip").write_bytes(zip_of(("x/a.csv.gz", CSV), (longest, CSV)))
+    *_, listed_longest = list_files(job(f"{tmp_path}/*.zip", "*"), Versions())["partitions"]
+    (ready,) = staged(tmp_path, [listed_longest["objects"][0]])
+    assert "objects" in ready
     (tmp_path / "a.zip").write_bytes(zip_of(("x/a.csv.gz", CSV)))
     listed = list_files(job(f"{tmp_path}/*.zip", "**"), Versions())["partitions"]
     (ready,) = staged(tmp_path, [p["objects"][0] for p in listed])

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dataplane.listing import sftp_listing
+from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
-from dataplane.storage import http_files, source_copies
+from dataplane.storage import http_files, sftp_files, source_copies
 from dataplane.storage.http_files import http_chunks
 from dataplane.storage.source_stores import Moved
 from dataplane.task_failures import TaskFailure
@@ -72,6 +76,81 @@ def test_a_redirect_stays_among_the_sources_and_takes_no_header_along(
         assert "authorization" not in other.headers
         monkeypatch.setenv("HEADGATE_SOURCES", web.url)
         assert refused(location, **header).condition == "place-refused"
+
+
+def test_nothing_is_sent_to_an_address_that_a_name_changes_to(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_files, "leads_to_link_local", lambda _: False)
+    monkeypatch.setattr(http_files, "is_link_local", lambda address: address == "127.0.0.1")
+    web.files["/a.csv"] = CSV
+    failure = refused(f"{web.url}/a.csv", **{"http.Authorization": "secret://web/token"})
+    assert failure.condition == "place-refused"
+    assert web.requests == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "file:///etc/passwd",
+        "ftp://127.0.0.1/a.csv",
+        "//[::ffff:169.254.169.254]/a.csv",
+        "//[64:ff9b::a9fe:a9fe]/a.csv",
+        "//[fe80::1%25lo]/a.csv",
+        "//2852039166/a.csv",
+        "//a@169.254.169.254/a.csv",
+        "/x/%2e%2e/a.csv",
+        "/x%2f..%2fa.csv",
+    ],
+)
+def test_a_redirect_leads_to_plain_places_alone(target: str, web: Web) -> None:
+    web.redirects["/a.csv"] = target
+    assert refused(f"{web.url}/a.csv").condition == "place-refused"
+
+
+def test_braces_make_no_way_out_of_the_sources(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    web.files["/a.csv"] = CSV
+    monkeypatch.setenv("HEADGATE_SOURCES", f"{web.url}/x")
+    assert refused(f"{web.url}/x/{{..,b}}/a.csv").condition == "place-refused"
+
+
+def test_headers_have_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a server that sends them byte by byte."""
+    monkeypatch.setattr(http_files, "ANSWER_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                connection.recv(1)  # until the client ends it
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        failure = refused(f"http://127.0.0.1:{server.getsockname()[1]}/a.csv")
+        thread.join()
+    assert (failure.condition, failure.kind) == ("unreachable", "infrastructure")
+
+
+def test_bytes_are_handed_on_as_they_come() -> None:
+    """So that a server which sends one at a time meets the bounds of time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a.csv"
+        parts = http_chunks(job(url), url, "")
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
+                connection.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert next(parts) == b"x"
+        parts.close()  # type: ignore[attr-defined]
+        thread.join()
 
 
 def test_redirects_end(web: Web) -> None:
@@ -181,6 +260,40 @@ def test_a_server_of_sftp_is_known_by_its_key_alone(
         assert failure.condition == "credentials-refused"
         failure = refused(f"{server.url}{tmp_path}/nothing/*.csv", **known)
         assert failure.condition == "path-not-found"
+
+
+def test_files_and_folders_of_sftp_have_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_SECRET_SFTP_PASSWORD", "a password of tests")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.csv").write_bytes(CSV)
+    with sftp_server(tmp_path) as server:
+        settings = {
+            "sftp.user": USER,
+            "sftp.password": "secret://sftp/password",
+            "sftp.host_key": server.fingerprint,
+        }
+        whole = job(f"{server.url}{folder}/*.csv", **settings)
+        (first, *_) = list_files(whole, Versions())["partitions"]
+        monkeypatch.setattr(sftp_files, "MOST_BYTES", 5)
+        with pytest.raises(TaskFailure) as failure:
+            next(sftp_files.sftp_chunks(whole, first["objects"][0]["uri"], ""))
+        assert failure.value.condition == "file-too-large"
+        client: Any = SimpleNamespace(listdir_iter=lambda _: itertools.repeat(None))
+        with pytest.raises(TaskFailure, match="more than 10 files"):
+            sftp_listing._entries(client, "/", ListingBounds(most=10))
+
+        def look_for_ever() -> None:
+            with sftp_files.connected(whole, whole["location"], 0.05) as connection:
+                while True:
+                    connection.stat(str(folder))
+
+        with pytest.raises(TaskFailure) as failure:
+            look_for_ever()
+        assert failure.value.condition == "unreachable"
 
 
 def test_checksums_are_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def web_server(*, etags: bool = True, times: bool = False) -> Iterator[Web]:
     handler = type("Handler", (_Handler,), {"web": web})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     web.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield web

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import obstore
 import pytest
 
+from tests.servers.s3 import CREDENTIALS, S3
 from tests.servers.sftp import PASSWORD, USER, sftp_server
 from tests.servers.web import web_server
 
@@ -103,6 +105,38 @@ def sftp(folder: Path, *, checksums: bool = False) -> Iterator[SourcePlace]:
 
 
 @contextmanager
+def s3() -> Iterator[SourcePlace]:
+    server = S3().start()
+    try:
+        bucket = server.bucket("places")
+        settings = {
+            "storage.endpoint": server.url,
+            "storage.region": CREDENTIALS["AWS_REGION"],
+            "storage.access_key_id": "secret://place/s3_id",
+            "storage.secret_access_key": "secret://place/s3_key",
+        }
+        place = SourcePlace(
+            "s3://places/data/*.csv",
+            settings,
+            lambda name, content: put_object(bucket, f"data/{name}", content),
+            lambda name: delete_object(bucket, f"data/{name}"),
+        )
+        place.secrets = (CREDENTIALS["AWS_SECRET_ACCESS_KEY"],)
+        place.wrong = {**settings, "storage.secret_access_key": "secret://place/wrong"}
+        yield place
+    finally:
+        server.remove()
+
+
+def put_object(bucket: Any, name: str, content: bytes) -> None:
+    obstore.put(bucket, name, content, use_multipart=False)
+
+
+def delete_object(bucket: Any, name: str) -> None:
+    obstore.delete(bucket, name)
+
+
+@contextmanager
 def archived(
     kind: str, pack: Callable[[dict[str, bytes]], bytes], opened: Opened
 ) -> Iterator[SourcePlace]:
@@ -127,6 +161,8 @@ def archived(
         yield SourcePlace(location, settings, put, remove, place.secrets, wrong)
 
 
+# Each is two places of the others, one in the other
+TOGETHER = ("zip-of-web", "tar-of-sftp", "zip-of-s3")
 PLACES: dict[str, Callable[[Path], Opened]] = {
     "local": local,
     "zip": lambda folder: archived("zip", zipped, local(folder)),
@@ -137,14 +173,27 @@ PLACES: dict[str, Callable[[Path], Opened]] = {
     "zip-of-web": lambda _: archived("zip", zipped, web(etags=True, times=False)),
     "sftp": sftp,
     "tar-of-sftp": lambda folder: archived("tar.gz", tarred, sftp(folder)),
+    "zip-of-s3": lambda _: archived("zip", zipped, s3()),
 }
 
 
-@pytest.fixture(params=list(PLACES))
+PARAMS = [
+    pytest.param(name, marks=pytest.mark.soak) if name in TOGETHER else name for name in PLACES
+]
+
+
+@pytest.fixture(params=PARAMS)
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[SourcePlace]:
-    for name, text in {"TOKEN": TOKEN, "PASSWORD": PASSWORD, "WRONG": "not the secret"}.items():
+    secrets = {
+        "TOKEN": TOKEN,
+        "PASSWORD": PASSWORD,
+        "WRONG": "not the secret",
+        "S3_ID": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        "S3_KEY": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+    }
+    for name, text in secrets.items():
         monkeypatch.setenv(f"HEADGATE_SECRET_PLACE_{name}", text)
     folder = tmp_path / "place"
     folder.mkdir()

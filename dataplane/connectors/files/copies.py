@@ -24,7 +24,7 @@ from dataplane.task_failures import TaskFailure
 if TYPE_CHECKING:
     from dataplane.contract.claims import ObjectsTask
 
-LONGEST_SUFFIX = 100
+LONGEST_SUFFIX = 50  # characters: a name on disk has 255 bytes
 
 
 def is_copied(source: SourceObject) -> bool:
