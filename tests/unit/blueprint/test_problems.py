@@ -40,6 +40,11 @@ def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
     return component(f"read: {at}{{connector: dlt, {keys}{schema}}}")
 
 
+def spark(at: str, partitions: str) -> str:
+    keys = f"schema: a INT, partitions: {{{partitions}}}"
+    return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
+
+
 def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
@@ -171,6 +176,12 @@ CASES = [
     ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
     ("invalid-value", dlt("resource: r, rest_api: {a: [^'secret://x']}", at="")),
     ("literal-secret", dlt("resource: r, rest_api: {auth: {token: ^x}}", at="")),
+    ("invalid-value", dlt("resource: r, rest_api: {a: ^'Bearer secret://x/y'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: ^'http://169.254.169.254/'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: [^' HTTP://0xa9fea9fe']}", at="")),
+    ("invalid-value", spark("", "option: day, ^values: []")),
+    ("invalid-value", spark("", "option: day, values: [^'']")),
+    ("invalid-value", spark("", f"option: day, values: [^{'d' * 201}]")),
     ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
     (
         "not-supported",
