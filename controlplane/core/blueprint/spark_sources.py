@@ -111,7 +111,7 @@ VALUES = Key(
 
 
 def _partitions(fields: Fields, reading: Reading) -> Settings:
-    place, node = fields.nodes[VALUES.name]
+    place, node = fields.nodes.get(VALUES.name, (fields.place, None))
     if isinstance(node, Items) and not node.items:
         message = "a source without values has no partitions"
         raise reading.refuse(place, "invalid-value", message, "values: [eu, us]")

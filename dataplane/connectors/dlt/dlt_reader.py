@@ -11,8 +11,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from dataplane.connectors.files.json_texts import loses
 from dataplane.connectors.dlt.load_files import checked_path, name_of
+from dataplane.connectors.files.json_texts import loses
 from dataplane.connectors.parse_objects import work_on
 from dataplane.connectors.source_reader import SourceWork
 from dataplane.contract.claims import InferClaim, ParseClaim, SourceClaim

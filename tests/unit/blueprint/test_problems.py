@@ -171,6 +171,7 @@ CASES = [
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
     ("missing-key", dlt("source: 's:f', resource: r", schema="")),
     ("missing-key", dlt("resource: r")),
+    ("invalid-value", dlt("source: ^s, resource: r", at="")),
     ("missing-key", dlt("rest_api: {resources: [r]}")),
     ("conflicting-keys", dlt("source: s, resource: r, rest_api: {resources: [r]}")),
     ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
@@ -181,6 +182,10 @@ CASES = [
     ("place-refused", dlt("resource: r, rest_api: {a: [^' HTTP://0xa9fea9fe']}", at="")),
     ("invalid-value", spark("", "option: day, ^values: []")),
     ("invalid-value", spark("", "option: day, values: [^'']")),
+    (
+        "missing-key",
+        component("read: {connector: spark, format: x, schema: a INT, partitions: ^{option: d}}"),
+    ),
     ("invalid-value", spark("", f"option: day, values: [^{'d' * 201}]")),
     ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
     (
