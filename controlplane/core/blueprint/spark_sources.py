@@ -52,7 +52,7 @@ def _format(text: str) -> Fault | None:
     return Fault("not-supported", message, f"connector: {connector}")
 
 
-def _value(text: str) -> Fault | None:
+def _option_text(text: str) -> Fault | None:
     if 0 < len(text) <= LONGEST_VALUE:
         return None
     return Fault("invalid-value", f"a value has 1 to {LONGEST_VALUE} characters: {shown(text)}")
@@ -102,7 +102,7 @@ OPTION = Key(
 )
 VALUES = Key(
     "values",
-    ListOf(Text((_value,))),
+    ListOf(Text((_option_text,))),
     NO_TEXTS,
     "Its values: the partition keys.",
     is_required=True,
@@ -145,7 +145,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         # They may say which place is read. Options with references are no part of identities
         "references": json.dumps(references) if references else None,
     }
-    logic = {f"headgate.{name}": str(value) for name, value in identity.items() if value}
+    logic = {f"headgate.{name}": str(part) for name, part in identity.items() if part}
     return Read(
         connector="spark",
         path=f"spark:{fields[FORMAT] or fields[SOURCE]}",

@@ -123,7 +123,7 @@ def name_of(path: str) -> str:
 
 
 def path_of(folder: str, name: str, content: str) -> str:
-    """`content`: a hash of what is in the file (hex)."""
+    """`content`: SHA-256 (hex) over rows, or over rows and state."""
     return f"{folder}/{name}-{content[:32]}{SUFFIX}"
 
 
