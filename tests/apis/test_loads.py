@@ -143,7 +143,9 @@ def test_a_load_that_fails_half_way_leaves_nothing(tmp_path: Path, api: TicketAp
     assert ids(resource.load()) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("point", "files"), [("dlt-fetched", 0), ("dlt-put", 1)])
+@pytest.mark.parametrize(
+    ("point", "files"), [pytest.param("dlt-fetched", 0, marks=pytest.mark.soak), ("dlt-put", 1)]
+)
 def test_a_kill_between_steps_gives_each_row_once(
     tmp_path: Path, api: TicketApi, monkeypatch: pytest.MonkeyPatch, point: str, files: int
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_kill_between_steps_gives_each_row_once(
     assert len(resource.files) == 1
 
 
+@pytest.mark.soak
 def test_a_listing_that_is_fenced_while_it_fetches_leaves_nothing(
     tmp_path: Path, api: TicketApi
 ) -> None:
@@ -189,6 +192,7 @@ def test_rows_that_a_replaced_resource_lacks_are_gone(tmp_path: Path, api: Ticke
     assert len(resource.rows(old)) == 3, "tasks may still read it"
 
 
+@pytest.mark.soak
 def test_replaced_loads_are_deleted_after_a_day(tmp_path: Path, api: TicketApi) -> None:
     resource = agents(tmp_path, api)
     resource.load()
@@ -202,14 +206,17 @@ def test_replaced_loads_are_deleted_after_a_day(tmp_path: Path, api: TicketApi) 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("def agents(url, token):\n    return 1\n", "gives int"),
+        pytest.param(
+            "def agents(url, token):\n    return 1\n", "gives int", marks=pytest.mark.soak
+        ),
         (
             "import dlt\n\ndef agents(url, token):\n    return dlt.resource([1], name='agents')\n",
             "rows as mappings, not int",
         ),
-        (
+        pytest.param(
             "import dlt\n\ndef agents(url, token):\n    return dlt.resource([{}], name='others')\n",
             "no resource 'agents'; there is others",
+            marks=pytest.mark.soak,
         ),
         ("def agents(url, token):\n    raise ValueError(token)\n", "*** <- agents.py:2 in agents"),
     ],
