@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from dataplane.connectors.dlt.load_files import STATE_BYTES, write_load
+from dataplane.connectors.dlt.load_files import STATE_BYTES, folder_of, write_load
 from dataplane.contract.claims import Claim
 from dataplane.contract.results import TaskResult
 from dataplane.contract.source_objects import ListingResult, SourceObject
@@ -143,7 +143,9 @@ def test_a_load_that_fails_half_way_leaves_nothing(tmp_path: Path, api: TicketAp
     assert ids(resource.load()) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("point", "files"), [("dlt-fetched", 0), ("dlt-put", 1)])
+@pytest.mark.parametrize(
+    ("point", "files"), [pytest.param("dlt-fetched", 0, marks=pytest.mark.soak), ("dlt-put", 1)]
+)
 def test_a_kill_between_steps_gives_each_row_once(
     tmp_path: Path, api: TicketApi, monkeypatch: pytest.MonkeyPatch, point: str, files: int
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_kill_between_steps_gives_each_row_once(
     assert len(resource.files) == 1
 
 
+@pytest.mark.soak
 def test_a_listing_that_is_fenced_while_it_fetches_leaves_nothing(
     tmp_path: Path, api: TicketApi
 ) -> None:
@@ -189,6 +192,7 @@ def test_rows_that_a_replaced_resource_lacks_are_gone(tmp_path: Path, api: Ticke
     assert len(resource.rows(old)) == 3, "tasks may still read it"
 
 
+@pytest.mark.soak
 def test_replaced_loads_are_deleted_after_a_day(tmp_path: Path, api: TicketApi) -> None:
     resource = agents(tmp_path, api)
     resource.load()
@@ -202,14 +206,17 @@ def test_replaced_loads_are_deleted_after_a_day(tmp_path: Path, api: TicketApi) 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("def agents(url, token):\n    return 1\n", "gives int"),
+        pytest.param(
+            "def agents(url, token):\n    return 1\n", "gives int", marks=pytest.mark.soak
+        ),
         (
             "import dlt\n\ndef agents(url, token):\n    return dlt.resource([1], name='agents')\n",
             "rows as mappings, not int",
         ),
-        (
+        pytest.param(
             "import dlt\n\ndef agents(url, token):\n    return dlt.resource([{}], name='others')\n",
             "no resource 'agents'; there is others",
+            marks=pytest.mark.soak,
         ),
         ("def agents(url, token):\n    raise ValueError(token)\n", "*** <- agents.py:2 in agents"),
     ],
@@ -218,6 +225,59 @@ def test_what_is_no_resource_is_refused(
     tmp_path: Path, api: TicketApi, code: str, words: str
 ) -> None:
     assert words in agents(tmp_path, api, code).failure()["message"]
+
+
+STAMPED = """\
+import time
+import dlt
+
+def agents(url, token):
+    @dlt.resource(name="agents")
+    def rows():
+        dlt.current.resource_state()["at"] = time.time_ns()
+        yield {"id": 1}
+    return rows
+"""
+
+
+def test_loads_of_equal_rows_and_other_states_are_two_files(tmp_path: Path, api: TicketApi) -> None:
+    """One of a plan, or of an attempt that was given up, replaces no file that is named."""
+    for _ in range(2):
+        resource = agents(tmp_path, api, STAMPED)
+        resource.settings = {**resource.settings, "write_disposition": "append"}
+        resource.load()
+    assert len(resource.files) == 2
+
+
+def test_an_equal_load_in_another_file_moves_the_listing_there(
+    tmp_path: Path, api: TicketApi
+) -> None:
+    """The first file is deleted some day."""
+    resource = agents(tmp_path, api)
+    resource.load()
+    [first] = resource.objects
+    (tmp_path / first["detail"]["path"]).unlink()
+    resource.load()
+    [second] = resource.objects
+    assert first["version"] == second["version"]
+    assert first["uri"] != second["uri"], "of which the listing's tree has a hash"
+
+
+def test_a_configuration_reaches_no_link_local_address(tmp_path: Path, api: TicketApi) -> None:
+    resource = tickets(tmp_path, api)
+    resource.settings = {
+        **resource.settings,
+        "rest_api": resource.settings["rest_api"].replace("127.0.0.1", "169.254.169.254"),
+    }
+    assert "169.254.169.254 is link-local" in resource.failure()["message"]
+
+
+def test_comments_of_code_are_no_part_of_a_source() -> None:
+    one, other = (
+        folder_of("default/flow/set", {"code": "1", "modules": text, "row_schema": text})
+        for text in ("a", "b")
+    )
+    assert one == other
 
 
 def test_rows_and_state_are_bounded(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from controlplane.core.blueprint.common_keys import READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.model import Read
-from controlplane.core.blueprint.problems import BlueprintRefused, Code
+from controlplane.core.blueprint.problems import BlueprintRefused, Code, shown
 from controlplane.core.blueprint.python import code_digest
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.text_forms import no_link_local
 from controlplane.core.blueprint.text_places import ParamValue
 from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, main_module
 from controlplane.core.blueprint.value_kinds import (
@@ -55,10 +56,15 @@ def _plain(node: Node, reading: Reading) -> Json:
 
 
 def _scalar(node: Scalar, reading: Reading) -> ParamValue:
-    if node.text.startswith("secret://") and (fault := secret_fault(node.text)):
+    fault = (
+        secret_fault(node.text) if "secret://" in node.text else no_link_local(node.text.strip())
+    )
+    if fault:
         raise reading.refuse(node, *fault)
     return node.value
 
+
+MERGE = "append, and a cdc component with sequence_by: [_load, _row] behind it"
 
 PYTHON = Key(
     "python",
@@ -91,7 +97,7 @@ ARGUMENTS = Key(
 )
 DISPOSITION = Key(
     "write_disposition",
-    Choice(("replace", "append")),
+    Choice(("replace", "append"), hints=(("merge", MERGE),)),
     "replace",
     "Whether a load is all rows, or adds a partition.",
 )
@@ -138,6 +144,10 @@ def _report_bodies(fields: Fields, reading: Reading) -> None:
         hint = "give one of rest_api, file, python, or source: module:function"
         reading.problems.add(extra.place, "conflicting-keys", message, hint)
     is_function = REST_API.name not in fields.nodes
+    if is_function and not bodies and ":" not in (fields[SOURCE] or ":"):
+        message = f"{shown(fields[SOURCE] or '')} is in no module"
+        hint = "source: module:function of an installed package; or file or python beside it"
+        reading.problems.add(fields.nodes[SOURCE.name][1].place, "invalid-value", message, hint)
     if is_function == (SOURCE.name in fields.nodes):
         return
     message = "a source is `rest_api`, or a function that `source` names"

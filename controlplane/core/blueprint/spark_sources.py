@@ -32,7 +32,9 @@ from controlplane.core.blueprint.value_kinds import (
     SourceText,
     Text,
 )
+from controlplane.core.blueprint.yaml_nodes import Items
 
+LONGEST_VALUE = 200  # characters; a partition key has up to nine of each
 NO_TEXTS: tuple[str, ...] = ()
 NOTHING: Settings = ()
 
@@ -48,6 +50,12 @@ def _format(text: str) -> Fault | None:
         return None
     message = f"the format {shown(text)} has a connector of its own"
     return Fault("not-supported", message, f"connector: {connector}")
+
+
+def _option_text(text: str) -> Fault | None:
+    if 0 < len(text) <= LONGEST_VALUE:
+        return None
+    return Fault("invalid-value", f"a value has 1 to {LONGEST_VALUE} characters: {shown(text)}")
 
 
 FORMAT: Key[str | None] = Key(
@@ -94,15 +102,25 @@ OPTION = Key(
 )
 VALUES = Key(
     "values",
-    ListOf(Text()),
+    ListOf(Text((_option_text,))),
     NO_TEXTS,
     "Its values: the partition keys.",
     is_required=True,
     example=["eu", "us"],
 )
+
+
+def _partitions(fields: Fields, reading: Reading) -> Settings:
+    place, node = fields.nodes.get(VALUES.name, (fields.place, None))
+    if isinstance(node, Items) and not node.items:
+        message = "a source without values has no partitions"
+        raise reading.refuse(place, "invalid-value", message, "values: [eu, us]")
+    return (("option", fields[OPTION]), ("values", fields[VALUES]))
+
+
 PARTITIONS = Key(
     "partitions",
-    Nested(Section((OPTION, VALUES)), lambda f, _: (("option", f[OPTION]), ("values", f[VALUES]))),
+    Nested(Section((OPTION, VALUES)), _partitions),
     NOTHING,
     "A partition for each value of an option. Without: all rows are one.",
     example={"option": "region", "values": ["eu", "us"]},
@@ -121,8 +139,13 @@ def _read(fields: Fields, reading: Reading) -> Read:
         **dict(fields[PARTITIONS]),
         **_code(fields, reading),
     }
-    identity = ("code", "format", "option", "source")
-    logic = {f"headgate.{name}": str(settings[name]) for name in identity if settings.get(name)}
+    references = [pair for pair in fields[OPTIONS] if pair[1].startswith("secret://")]
+    identity = {
+        **{name: settings.get(name) for name in ("code", "format", "option", "source")},
+        # They may say which place is read. Options with references are no part of identities
+        "references": json.dumps(references) if references else None,
+    }
+    logic = {f"headgate.{name}": str(part) for name, part in identity.items() if part}
     return Read(
         connector="spark",
         path=f"spark:{fields[FORMAT] or fields[SOURCE]}",

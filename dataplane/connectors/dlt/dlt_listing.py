@@ -7,12 +7,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 from dataplane.connectors.dlt.extraction import Extraction, opened_resource
 from dataplane.connectors.dlt.load_files import (
     SUFFIX,
     Load,
+    checked_path,
     folder_of,
     is_of,
     path_of,
@@ -33,7 +35,7 @@ KEPT_MS = 24 * 3600 * 1000  # a replaced load stays so long for tasks that read 
 
 def partitions(job: ListJob, lake: Lake, dataset: str) -> Iterator[ListedPartition]:
     """Fetch a load. One without rows is none for `append`: the next one begins where it did."""
-    folder = folder_of(dataset, {k: v for k, v in job["settings"].items() if k != "row_schema"})
+    folder = folder_of(dataset, job["settings"])
     with tempfile.TemporaryDirectory(prefix="headgate-") as scratch:
         file = Path(scratch) / f"load{SUFFIX}"
         if job["settings"]["write_disposition"] == "append":
@@ -58,12 +60,16 @@ def _appended(job: ListJob, lake: Lake, folder: str, file: Path) -> Iterator[Lis
     last = job["known"]
     assert last is not None, "a claim says what is known"
     number = int(last["key"]) + 1 if last["key"] else 1
-    state = state_of(lake, last["objects"][0]["detail"]["path"]) if last["objects"] else ""
+    namespace, state = folder.partition("/")[0], ""
+    if last["objects"]:
+        before = checked_path(last["objects"][0]["detail"]["path"], namespace, job["settings"])
+        state = state_of(lake, before)
     load = _fetched(job["settings"], file, number, state)
     if not load.rows:
         return
     key = f"{number:0{DIGITS}}"
-    path = path_of(folder, key, load)
+    # Other loads with this number, of plans and of attempts that were given up, may have equal rows
+    path = path_of(folder, key, sha256(f"{load.content} {load.state}".encode()).hexdigest())
     failpoint("dlt-fetched")
     put_load(lake, file, path)
     failpoint("dlt-put")
@@ -79,7 +85,7 @@ def _replaced(settings: ConnectorSettings, lake: Lake, folder: str, file: Path) 
     if before and is_of(before[-1], load):
         path = before[-1]
     else:
-        path = path_of(folder, f"{now_ms:015}", load)
+        path = path_of(folder, f"{now_ms:015}", load.content)
         put_load(lake, file, path)
     lake.delete(_outdated([*before, path], now_ms))
     version = f"sha256:{load.content}"
@@ -95,7 +101,8 @@ def _outdated(paths: list[str], now_ms: int) -> list[str]:
 def _object(name: str, version: str, load: Load, path: str, number: int) -> SourceObject:
     return {
         "name": name,
-        "uri": f"dlt:{name}",
+        # Equal rows may come to lie in another file: the listing then moves to that one
+        "uri": f"dlt:{path if name == ALL else name}",
         "size": load.size,
         "modified_ms": 0,
         "version": version,

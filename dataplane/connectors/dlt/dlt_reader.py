@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from dataplane.connectors.dlt.load_files import checked_path, name_of
 from dataplane.connectors.files.json_texts import loses
 from dataplane.connectors.parse_objects import work_on
 from dataplane.connectors.source_reader import SourceWork
@@ -33,6 +34,7 @@ class DltReading:
     session: SparkSession
     job: SourceJob
     lake: Lake
+    namespace: str
 
     @property
     def _schema(self) -> StructType:
@@ -48,8 +50,11 @@ class DltReading:
             return frozenset()
         return frozenset(source["name"] for source in objects if not self._is_there(source))
 
+    def _path(self, source: SourceObject) -> str:
+        return checked_path(source["detail"]["path"], self.namespace, self.job["settings"])
+
     def _is_there(self, source: SourceObject) -> bool:
-        path: str = source["detail"]["path"]
+        path = self._path(source)
         return path in self.lake.sizes(path.rpartition("/")[0])
 
     def may_pass(self, _: TaskError) -> bool:
@@ -57,13 +62,15 @@ class DltReading:
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         """The rows of all objects. An error where a row does not fit the columns."""
-        details = [(label, source["detail"]) for label, source in objects]
-        paths = [self.lake.place(detail["path"]) for _, detail in details]
-        loads = self.session.read.schema(COLUMNS).parquet(*paths)
+        paths = [(label, self._path(source)) for label, source in objects]
+        # A name has the number and a hash of all that the file holds: equal names are equal rows
+        files = {name_of(path): self.lake.place(path) for _, path in paths}
+        loads = self.session.read.schema(COLUMNS).parquet(*files.values())
         labels = self.session.createDataFrame(
-            [(label, detail["load"]) for label, detail in details], f"{LABEL} STRING, _load BIGINT"
+            [(label, name_of(path)) for label, path in paths], f"{LABEL} STRING, _file STRING"
         )
-        labelled = loads.join(F.broadcast(labels), "_load")
+        named = loads.withColumn("_file", F.col("_metadata.file_name"))
+        labelled = named.join(F.broadcast(labels), "_file")
         return labelled.select(*self._columns(), LABEL)
 
     def _columns(self) -> list[Column]:
@@ -91,7 +98,7 @@ def _work_on(attempt: SparkAttempt[C]) -> SourceWork:
 
     @contextmanager
     def reading(session: SparkSession, job: SourceJob) -> Iterator[DltReading]:
-        yield DltReading(session, job, attempt.lake)
+        yield DltReading(session, job, attempt.lake, attempt.prefix.partition("/")[0])
 
     return work_on(reading)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dataplane.connectors.user_code import telling
+from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json
 from dataplane.secrets import resolved
@@ -94,6 +95,7 @@ def _find_packages() -> None:
 
 def _source(settings: ConnectorSettings, bundle: Bundle) -> Any:
     if settings["rest_api"]:
+        _refuse_link_local()
         from dlt.sources.rest_api import rest_api_source
 
         return rest_api_source(_with_secrets(json.loads(settings["rest_api"])))
@@ -102,6 +104,20 @@ def _source(settings: ConnectorSettings, bundle: Bundle) -> Any:
         return getattr(bundle.load(), settings["source"])(**arguments)
     module, _, function = settings["source"].partition(":")
     return getattr(importlib.import_module(module), function)(**arguments)
+
+
+def _refuse_link_local() -> None:
+    """From now on this process connects to no link-local address, whichever name or redirect leads
+    there."""
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "socket.connect" or not isinstance(arguments[1], tuple):
+            return
+        host = str(arguments[1][0])
+        if is_link_local(host):
+            raise TaskFailure("place-refused", f"{host} {REFUSED}")
+
+    sys.addaudithook(look)
 
 
 def _with_secrets(config: Json) -> Json:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dataplane.contract.jobs import ConnectorSettings
 from dataplane.storage.lake import Lake
 from dataplane.task_failures import TaskFailure
 
@@ -35,6 +38,7 @@ class Load:
     content: str
     rows: int
     size: int  # bytes of the rows as JSON
+    state: str  # SHA-256 (hex)
 
 
 def write_load(
@@ -61,7 +65,7 @@ def write_load(
             raise _too_large(f"the state of a resource has more than {STATE_BYTES >> 10} KiB")
         writer.add_key_value_metadata({STATE: text.encode()})
     digest = sha256(f"dlt-load/1 {count} {total % (1 << 256)}".encode()).hexdigest()
-    return Load(digest, count, size)
+    return Load(digest, count, size, sha256(text.encode()).hexdigest())
 
 
 def _batches(rows: Iterable[str]) -> Iterator[list[str]]:
@@ -89,19 +93,38 @@ def put_load(lake: Lake, file: Path, path: str) -> None:
     """Copy a file into the lake: it appears whole."""
     with lake.new_file(path) as target:
         target.parent.mkdir(parents=True, exist_ok=True)
-        hidden = target.with_name(f".{target.name}.{os.getpid()}")
+        hidden = target.with_name(f".{target.name}.{token_hex(8)}")
         shutil.copyfile(file, hidden)
         os.replace(hidden, target)
 
 
-def folder_of(dataset: str, settings: object) -> str:
+def folder_of(dataset: str, settings: ConnectorSettings) -> str:
     """Where the loads of a source lie: plans and branches that fetch the same have one folder."""
-    text = json.dumps(settings, sort_keys=True)
-    return f"{dataset}/_loads/{sha256(text.encode()).hexdigest()[:32]}"
+    return f"{dataset}/_loads/{_source_of(settings)}"
 
 
-def path_of(folder: str, name: str, load: Load) -> str:
-    return f"{folder}/{name}-{load.content[:32]}{SUFFIX}"
+def _source_of(settings: ConnectorSettings) -> str:
+    """As the listing is identified: `code` stands for modules."""
+    own = {k: v for k, v in settings.items() if k not in ("row_schema", "modules")}
+    return sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def checked_path(path: str, namespace: str, settings: ConnectorSettings) -> str:
+    """The path itself. TaskFailure `load-lost` if it is of no load of this source: code of users
+    runs where listings are made, and the lake has the rows of everybody."""
+    own = rf"{re.escape(namespace)}/[a-z0-9_]+/[a-z0-9_]+/_loads/{_source_of(settings)}"
+    if re.fullmatch(rf"{own}/[0-9]+-[0-9a-f]{{32}}{re.escape(SUFFIX)}", path):
+        return path
+    raise TaskFailure("load-lost", f"{path[:300]!r} is no load of this source")
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def path_of(folder: str, name: str, content: str) -> str:
+    """`content`: SHA-256 (hex) over rows, or over rows and state."""
+    return f"{folder}/{name}-{content[:32]}{SUFFIX}"
 
 
 def is_of(path: str, load: Load) -> bool:

@@ -40,6 +40,11 @@ def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
     return component(f"read: {at}{{connector: dlt, {keys}{schema}}}")
 
 
+def spark(at: str, partitions: str) -> str:
+    keys = f"schema: a INT, partitions: {{{partitions}}}"
+    return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
+
+
 def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
@@ -189,11 +194,22 @@ CASES = [
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
     ("missing-key", dlt("source: 's:f', resource: r", schema="")),
     ("missing-key", dlt("resource: r")),
+    ("invalid-value", dlt("source: ^s, resource: r", at="")),
     ("missing-key", dlt("rest_api: {resources: [r]}")),
     ("conflicting-keys", dlt("source: s, resource: r, rest_api: {resources: [r]}")),
     ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
     ("invalid-value", dlt("resource: r, rest_api: {a: [^'secret://x']}", at="")),
     ("literal-secret", dlt("resource: r, rest_api: {auth: {token: ^x}}", at="")),
+    ("invalid-value", dlt("resource: r, rest_api: {a: ^'Bearer secret://x/y'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: ^'http://169.254.169.254/'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: [^' HTTP://0xa9fea9fe']}", at="")),
+    ("invalid-value", spark("", "option: day, ^values: []")),
+    ("invalid-value", spark("", "option: day, values: [^'']")),
+    (
+        "missing-key",
+        component("read: {connector: spark, format: x, schema: a INT, partitions: ^{option: d}}"),
+    ),
+    ("invalid-value", spark("", f"option: day, values: [^{'d' * 201}]")),
     ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
     (
         "not-supported",

@@ -184,3 +184,15 @@ def test_columns_of_a_resource_are_no_part_of_what_is_fetched() -> None:
     assert first.logic != columns.logic
     assert len({first.listing, *(other.listing for other in others)}) == 4
     assert (first.read.is_growing, others[1].read.is_growing) == (True, False)
+
+
+def test_secrets_that_options_of_spark_name_are_part_of_what_is_read() -> None:
+    keys = """\
+      connector: spark
+      format: mongodb
+      version: options
+      options: {{uri: 'secret://{0}/uri'}}
+      schema: id INT"""
+    own, others = read_of(keys.format("own")), read_of(keys.format("others"))
+    assert own.logic != others.logic
+    assert own.listing != others.listing
