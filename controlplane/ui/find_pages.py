@@ -19,6 +19,7 @@ from controlplane.ui.page import Page, both, nothing
 from controlplane.ui.page_request import PageRequest
 
 SHOWN: Final = 8  # of a group
+LONGEST: Final = 300  # characters that are looked for
 RUNS: Final = 100  # that are looked through
 PLACES: Final[Mapping[str, str]] = {
     "Home": "/",
@@ -67,7 +68,7 @@ class FindPage(TypedDict):
 
 
 def _find(page_request: PageRequest) -> FindPage:
-    query = page_request.query("q").strip()
+    query = page_request.query("q")[:LONGEST].strip()
     words = query.lower().split()
     datasets = _datasets(page_request, query) if words else []
     groups: list[tuple[str, list[PaletteHit]]] = [
