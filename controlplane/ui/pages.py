@@ -239,7 +239,7 @@ TUTORIAL = Page(
     "tutorial.html",
     lambda _: dict[str, str](),
     nothing,
-    lambda _: "headgate demo",
+    lambda _: "headgate --help",
     is_of_branch=False,
 )
 
