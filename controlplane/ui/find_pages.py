@@ -3,6 +3,7 @@ actions. It is what the palette (Ctrl+K) shows."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
@@ -131,5 +132,10 @@ def _runs(page_request: PageRequest, words: list[str]) -> list[PaletteHit]:
     ]
 
 
-FIND = Page("find.html", _find, nothing, lambda _: "headgate search")
+def _command(page_request: PageRequest) -> str:
+    query = page_request.query("q")[:LONGEST].strip()
+    return f"headgate search -- {shlex.quote(query)}" if query else "headgate search --help"
+
+
+FIND = Page("find.html", _find, nothing, _command, is_of_branch=False)
 ROUTES: list[Route] = [*both("/find", FIND)]
