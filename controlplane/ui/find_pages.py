@@ -3,6 +3,7 @@ actions. It is what the palette (Ctrl+K) shows."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from controlplane.ui.page import Page, both, nothing
 from controlplane.ui.page_request import PageRequest
 
 SHOWN: Final = 8  # of a group
+LONGEST: Final = 300  # characters that are looked for
 RUNS: Final = 100  # that are looked through
 PLACES: Final[Mapping[str, str]] = {
     "Home": "/",
@@ -67,7 +69,7 @@ class FindPage(TypedDict):
 
 
 def _find(page_request: PageRequest) -> FindPage:
-    query = page_request.query("q").strip()
+    query = page_request.query("q")[:LONGEST].strip()
     words = query.lower().split()
     datasets = _datasets(page_request, query) if words else []
     groups: list[tuple[str, list[PaletteHit]]] = [
@@ -130,5 +132,10 @@ def _runs(page_request: PageRequest, words: list[str]) -> list[PaletteHit]:
     ]
 
 
-FIND = Page("find.html", _find, nothing, lambda _: "headgate search")
+def _command(page_request: PageRequest) -> str:
+    query = page_request.query("q")[:LONGEST].strip()
+    return f"headgate search -- {shlex.quote(query)}" if query else "headgate search --help"
+
+
+FIND = Page("find.html", _find, nothing, _command, is_of_branch=False)
 ROUTES: list[Route] = [*both("/find", FIND)]

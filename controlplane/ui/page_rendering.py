@@ -264,12 +264,18 @@ def page(
 
 
 def _answer(request: Request, text: str, status: int) -> HTMLResponse:
-    """Compressed, where no other site has sent the browser here: pages repeat parts of an address,
-    so the length of a compressed page would reveal the rest of it to a site that chooses the
-    address."""
+    """Compressed, where no other site has chosen the address: pages repeat parts of it, so the
+    length of a compressed page would reveal the rest of it to that site.
+
+    A page that another site opened requests its fragments itself, with what that site wrote into
+    the address.
+    """
     content, headers = text.encode(), {"Vary": "Accept-Encoding, Sec-Fetch-Site"}
     is_understood = "gzip" in request.headers.get("accept-encoding", "")
-    if is_understood and request.headers.get("sec-fetch-site") in OWN_SITES:
+    is_own = request.headers.get("sec-fetch-site") in OWN_SITES
+    query = request.query_params.keys()
+    is_repeated = "part" in query and query != {"part"}
+    if is_understood and is_own and not is_repeated:
         content = gzip.compress(content, ZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
     return HTMLResponse(content, status, headers)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
+from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.actions import LONGEST_KEY
@@ -89,6 +90,7 @@ TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
     "code": ("Code", frozenset({"code"})),
 }
 OF_EXPORTS = ("", "code")
+NOT_OF_EXPORTS = ("partitions", "history", "checks")
 FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
     "head": frozenset(),
     "why": frozenset({"why"}),
@@ -117,7 +119,21 @@ def _dataset_value(page_request: PageRequest) -> DatasetPage:
     parts = EVERY_PART if is_json else TABS[_tab(page_request)][1]
     if fragment and not is_json:
         parts = FRAGMENTS.get(fragment, parts)
-    page = views.dataset(
+    page = _page_with(page_request, parts)
+    if not views.is_dataset(page["dataset"]):
+        if fragment in NOT_OF_EXPORTS:
+            raise NotFound("an export has no such part")
+        if _tab(page_request) not in OF_EXPORTS and parts is not EVERY_PART:
+            return _page_with(page_request, TABS[""][1])
+    is_filled = views.is_dataset(page["dataset"]) and page["dataset"]["generation"] > 0
+    if is_json and is_filled and may(page_request.token, "data"):
+        rows, _ = first_rows(page_request)
+        page["records"] = {"items": rows["items"], "problem": rows["problem"]}
+    return page
+
+
+def _page_with(page_request: PageRequest, parts: frozenset[views.DatasetPart]) -> DatasetPage:
+    return views.dataset(
         page_request.context,
         page_request.branch,
         dataset_of(page_request),
@@ -125,11 +141,6 @@ def _dataset_value(page_request: PageRequest) -> DatasetPage:
         chosen=number_of(page_request.query("gen")),
         within=_within(page_request),
     )
-    is_filled = views.is_dataset(page["dataset"]) and page["dataset"]["generation"] > 0
-    if is_json and is_filled and may(page_request.token, "data"):
-        rows, _ = first_rows(page_request)
-        page["records"] = {"items": rows["items"], "problem": rows["problem"]}
-    return page
 
 
 def _within(page_request: PageRequest) -> KeysWithin:
@@ -144,15 +155,12 @@ def _within(page_request: PageRequest) -> KeysWithin:
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
     shown = page["dataset"]
     is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
+    tabs = [tab for tab in TABS if views.is_dataset(shown) or tab in OF_EXPORTS]
+    tab = _tab(page_request)
     return {
         "target": shown["name"],
-        "tab": _tab(page_request),
-        "tabs": [
-            (tab, label)
-            for tab, (label, _) in TABS.items()
-            if views.is_dataset(shown) or tab in OF_EXPORTS
-        ],
-        "now": bool(page_request.query("rows")),
+        "tab": tab if tab in tabs else "",
+        "tabs": [(name, TABS[name][0]) for name in tabs],
         "loss": (shown["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
@@ -231,7 +239,7 @@ TUTORIAL = Page(
     "tutorial.html",
     lambda _: dict[str, str](),
     nothing,
-    lambda _: "headgate demo",
+    lambda _: "headgate --help",
     is_of_branch=False,
 )
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 Key: TypeAlias = tuple[str, bytes]  # a namespace; a digest of root, schema, columns and page
 MOST_BYTES: Final = 16 << 20
+OF_AN_ENTRY: Final = 400  # bytes that a key and its place take beside its rows
 
 
 class RowsCache:
@@ -31,9 +32,14 @@ class RowsCache:
     def put(self, key: Key, text: bytes) -> None:
         """Rows that are larger than the bound are not kept."""
         with self._lock:
-            self._size -= len(self._texts.pop(key, b""))
+            if key in self._texts:
+                self._size -= _size(self._texts.pop(key))
             self._texts[key] = text
-            self._size += len(text)
+            self._size += _size(text)
             while self._size > self._most:
                 _, oldest = self._texts.popitem(last=False)
-                self._size -= len(oldest)
+                self._size -= _size(oldest)
+
+
+def _size(text: bytes) -> int:
+    return OF_AN_ENTRY + len(text)

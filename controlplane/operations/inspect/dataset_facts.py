@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, NotFound
+from controlplane.core.rights import may
 from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import json_views
@@ -21,7 +22,7 @@ MEASURED: Final = 1_000  # partitions whose files are summed up
 class DatasetFacts(TypedDict):
     """`updated`: when rows changed last; None where nothing is committed, and of an export.
     `size_bytes`: of all files; None where there are too many to sum up. `file`, `line`: where the
-    component is declared."""
+    component is declared; empty where its dataflow is not seen whole."""
 
     owner: str
     tags: list[str]
@@ -38,6 +39,7 @@ def of_dataset(ctx: Context, branch: str, name: str) -> DatasetFacts:
         if node is None:
             raise NotFound(f"there is no dataset {name}")
         component = node.component
+        is_whole = may(ctx.principal, "view", dataflow=name.partition(".")[0])
         updated = None
         if state is not None:
             updated = LastChanges().times(facts.tx, branch, {name: state})[name]
@@ -46,8 +48,8 @@ def of_dataset(ctx: Context, branch: str, name: str) -> DatasetFacts:
             "tags": list(component.tags),
             "updated": json_views.when(updated),
             "size_bytes": _size(facts, name),
-            "file": component.place.file,
-            "line": component.place.line,
+            "file": component.place.file if is_whole else "",
+            "line": component.place.line if is_whole else 0,
         }
 
 

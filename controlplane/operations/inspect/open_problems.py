@@ -14,6 +14,7 @@ from typing import Final
 
 from controlplane.core.model.answers import DatasetFreshness
 from controlplane.core.model.answers.health import BlockedDataset, OpenProblem, ProblemKind
+from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.feeds import Feed
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.plan import Decision
@@ -68,6 +69,14 @@ def _problem(name: str, kind: ProblemKind, sentence: str) -> OpenProblem:
         "is_loss": False,
         "freshness": None,
     }
+
+
+def _failing(check: CheckResult) -> str:
+    """Which share of the rows fails a check."""
+    if check["failing"] is None:
+        return f"{check['name']} fails"
+    share = "" if check["rows"] is None else f" of {check['rows']:,}"
+    return f"{check['failing']:,}{share} rows fail {check['name']}"
 
 
 @dataclass(slots=True)
@@ -132,9 +141,9 @@ class _Gathering:
             problem["since"] = json_views.when(None if since is None else since + age["limit_s"])
             problem["freshness"] = age
             yield problem
-        warnings = [check["name"] for check in decision.checks if check["state"] == "warning"]
+        warnings = [_failing(check) for check in decision.checks if check["state"] == "warning"]
         if warnings:
-            yield self._plain(decision, "warning", f"rows fail {', '.join(warnings)}")
+            yield self._plain(decision, "warning", "; ".join(warnings))
         state = self.facts.state(name)
         if state is None:
             return
@@ -157,7 +166,8 @@ class _Gathering:
         if not failed:
             return
         tx, branch = self.facts.tx, self.facts.branch
-        attempts = tx.past_attempts.newest(branch, sorted(failed), limit=ATTEMPTS_READ)
+        names = sorted(failed)[:ATTEMPTS_READ]
+        attempts = tx.past_attempts.newest(branch, names, limit=ATTEMPTS_READ)
         is_all = len(attempts) < ATTEMPTS_READ
         for name, problem in failed.items():
             theirs = [attempt for attempt in work.own(attempts) if attempt.dataset == name]

@@ -375,6 +375,10 @@ document.addEventListener("htmx:after:request", (event) => {
   sourceElement?.classList?.toggle("old", status >= 400 || status === 0);
 });
 document.addEventListener("htmx:error", (event) => event.detail.ctx?.sourceElement?.classList?.add("old"));
+// --- the open tab of a row that is wider than the screen
+
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 // --- the tab says how everything stands
 
 function nameTab() {

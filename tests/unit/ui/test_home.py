@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.rights import Principal, TokenScope
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import open_problems, work_under_way
 from controlplane.ui import static_files
 from tests.unit.ui.world import Pages, pages
@@ -117,3 +120,21 @@ def test_an_empty_home_offers_the_demo_and_the_tutorial(home: Pages) -> None:
     assert "<code>headgate demo</code>" in tutorial
     words = re.findall(r"<dt>([a-z ]+)</dt>", glossary.split('id="words"')[1])
     assert {"generation", "wave", "reused", "overdue", "each", "by", "all"} <= set(words)
+
+
+def test_checks_of_all_are_those_that_are_seen(home: Pages) -> None:
+    path = "/v1/branches/main/checks"
+    looker = Context(home.services.store)
+    rights = {"looker": TokenScope(), "narrow": TokenScope(datasets=("shop.dear",))}
+    answers = {}
+    for name, scope in rights.items():
+        text, _ = tokens.create(looker, name, ("view",), within=scope)
+        headers = {"Authorization": f"Bearer {text}"}
+        with httpx2.Client(base_url=home.url, headers=headers, trust_env=False) as http:
+            answers[name] = http.get(path).json()["items"]
+    with home.http() as http:
+        (whole,) = http.get(path).json()["items"]
+    (seen,) = answers["looker"]
+    assert whole["dataset"] == seen["dataset"] == "shop.strict"
+    assert all(not check["examples"] for check in seen["rejected"])
+    assert answers["narrow"] == []

@@ -12,7 +12,7 @@ import pytest
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ports.records import WantedRows
-from controlplane.ui.rows_cache import RowsCache
+from controlplane.ui.rows_cache import OF_AN_ENTRY, RowsCache
 from tests.unit.api.world import serving
 from tests.unit.ui.world import Pages, pages
 
@@ -85,12 +85,12 @@ def test_each_look_at_rows_is_in_the_audit(counted: tuple[Pages, Counted]) -> No
 
 
 def test_the_cache_has_a_bound_in_bytes() -> None:
-    cache = RowsCache(most_bytes=10)
+    cache = RowsCache(most_bytes=2 * (OF_AN_ENTRY + 4))
     for number in range(4):
         cache.put(("default", bytes([number])), b"1234")
     kept = [number for number in range(4) if cache.get(("default", bytes([number])))]
     assert kept == [2, 3]
-    cache.put(("default", b"large"), b"12345678901")
+    cache.put(("default", b"large"), bytes(3 * OF_AN_ENTRY))
     assert cache.get(("default", b"large")) is None
     assert cache.get(("other", bytes([3]))) is None
 
@@ -111,6 +111,29 @@ def test_pages_are_compressed_where_no_other_site_chose_the_address() -> None:
         with http.stream("GET", "/datasets", headers=headers) as answer:
             raw = b"".join(answer.iter_raw())
         assert gzip.decompress(raw).startswith(b"<!doctype html>")
+
+
+def test_a_fragment_is_compressed_where_its_address_has_nothing_else() -> None:
+    """A page that another site opened requests them from the same origin."""
+    with pages() as home, home.http() as http:
+        for address, encoding in (
+            ("/?part=needs", "gzip"),
+            ("/datasets/shop.dear?part=head", "gzip"),
+            ("/datasets/shop.dear?part=head&gen=guess", None),
+        ):
+            part = http.get(address, headers={"Sec-Fetch-Site": "same-origin"})
+            assert part.headers.get("content-encoding") == encoding, address
+
+
+def test_what_an_export_or_an_empty_dataset_has_not_is_no_fault() -> None:
+    with pages() as home, home.http() as http:
+        for query in ("tab=data", "tab=checks", "tab=history", "gen=2", "from=a&to=b"):
+            page = http.get(f"/datasets/shop.export?{query}")
+            assert page.status_code == 200, query
+            assert 'id="whyh"' in page.text, query
+        for part in ("partitions", "history", "checks"):
+            assert http.get(f"/datasets/shop.export?part={part}").status_code == 404
+        assert http.get("/datasets/shop.strict?from=a&to=b").status_code == 200
 
 
 def test_a_tab_computes_its_own_part_only() -> None:
