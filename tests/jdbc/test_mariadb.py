@@ -3,6 +3,7 @@ was given, whatever dies when."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from dataplane.connectors.jdbc.check import check
+from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
 from dataplane.connectors.jdbc.jdbc_listing import Slice, partitions
+from dataplane.connectors.jdbc.mysql import MARIADB
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
 from tests.jdbc.conftest import MariaDatabase
@@ -130,6 +133,12 @@ def test_each_refresh_adds_what_lies_above(table: MariaDatabase) -> None:
         ("jdbc:mysql://no-such-host.invalid/{name}?user=test", "t", "host-unknown"),
         ("jdbc:mysql://127.0.0.1:{port}/{name}?user=test&sslMode=required", "t", "tls-failed"),
         ("jdbc:mysql://127.0.0.1:{port}/{name}?user=test&useSSL=true", "t", "bad-url"),
+        ("jdbc:mariadb:replication://127.0.0.1:{port}/{name}?user=test", "t", "bad-url"),
+        (
+            "jdbc:mysql://127.0.0.1:{port}/{name}?user=test&sslMode=verify-ca&serverSslCert=/gone",
+            "t",
+            "tls-failed",
+        ),
         ("jdbc:mariadb://127.0.0.1:{port}/{name}?user=test", "gone", "table-missing"),
         ("jdbc:mariadb://127.0.0.1:{port}/{name}?user=test&socketFactory=x", "t", "bad-url"),
     ],
@@ -142,6 +151,20 @@ def test_what_prevents_a_listing_is_told_in_words(
     with pytest.raises(TaskFailure) as caught:
         list(partitions(job))
     assert caught.value.condition == condition
+
+
+def test_rows_that_nobody_reads_any_more_are_not_fetched(maria: MariaDatabase) -> None:
+    """The connection ends: its client would read a billion rows first."""
+    with connected(address(maria.reading())) as session:
+        rows = session.stream("SELECT seq FROM seq_1_to_1000000000")
+        assert next(rows) == ("1",)
+        assert isinstance(rows, Generator)
+        rows.close()
+
+
+def test_a_fault_of_files_is_none_of_the_database() -> None:
+    with pytest.raises(FileNotFoundError), in_words(MARIADB):
+        raise FileNotFoundError
 
 
 def test_a_type_that_is_not_read_is_refused(maria: MariaDatabase) -> None:

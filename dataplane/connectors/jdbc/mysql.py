@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlsplit
 
 from dataplane.connectors.jdbc.dialect import (
     DatabaseDialect,
@@ -85,9 +86,16 @@ class MysqlSession:
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         from pymysql.cursors import SSCursor
 
-        with self.connection.cursor(SSCursor) as cursor:
-            cursor.execute(query)
-            yield from cursor
+        cursor = self.connection.cursor(SSCursor)
+        cursor.execute(query)
+        try:
+            for row in cursor:  # noqa: UP028  # `yield from` would close the cursor, which fetches all
+                yield row
+        except GeneratorExit:
+            self.close()
+            cursor._result.unbuffered_active = False
+            raise
+        cursor.close()
 
     def columns(self, query: str) -> list[TableColumn]:
         with self.connection.cursor() as cursor:
@@ -199,6 +207,13 @@ class Mysql(DatabaseDialect):
 
     # --- connections ------------------------------------------------------------------------------
 
+    def plain_url(self, url: str) -> str:
+        """TaskFailure for a form of the drivers that names several servers, `jdbc:mariadb:replication:`,
+        or none: it would be this machine."""
+        if not urlsplit(url.removeprefix("jdbc:")).hostname:
+            raise TaskFailure("bad-url", f"the URL names no host: write {self.example}")
+        return url
+
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
         import pymysql
         from pymysql.converters import encoders
@@ -224,8 +239,6 @@ class Mysql(DatabaseDialect):
     def failure_of(self, error: BaseException) -> tuple[str, str] | None:
         import pymysql
 
-        if isinstance(error, OSError):
-            return "", str(error)
         if not isinstance(error, pymysql.MySQLError):
             return None
         code, *message = error.args or (0,)
@@ -263,8 +276,8 @@ class Mysql(DatabaseDialect):
 
     def equals(self, expression: str, text: str, column: TableColumn) -> str:
         exactly = f"{self.label(expression, column)} = CAST({self.literal(text)} AS BINARY)"
-        if column.spark != "string" or column.kind.startswith("time("):
-            return exactly
+        if column.spark != "string" or column.kind.startswith(("time(", "json(")):
+            return exactly  # a text is no value of these
         return f"{expression} = {self.literal(text)} AND {exactly}"  # perhaps through an index
 
     def joined(self, texts: Sequence[str]) -> str:
@@ -375,7 +388,13 @@ def _tls(address: DatabaseAddress) -> dict[str, Any]:
     if mode not in _VERIFY:
         raise TaskFailure("bad-url", f"sslMode is one of disable, {', '.join(_VERIFY)}")
     verifies, names_host = _VERIFY[mode]
-    context = ssl.create_default_context(cafile=address.parameters.get("serverSslCert") or None)
+    file = address.parameters.get("serverSslCert") or None
+    try:
+        context = ssl.create_default_context(cafile=file)
+    except OSError as e:  # also of what is no certificate
+        raise TaskFailure(
+            "tls-failed", f"serverSslCert names {file}, which cannot be read: {e}"
+        ) from e
     context.check_hostname = names_host
     context.verify_mode = ssl.CERT_REQUIRED if verifies else ssl.CERT_NONE
     return {"ssl": context}

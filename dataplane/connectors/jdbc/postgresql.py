@@ -155,6 +155,11 @@ class Postgresql(DatabaseDialect):
 
         return (error.sqlstate or "", str(error)) if isinstance(error, psycopg.Error) else None
 
+    def literal(self, text: str) -> str:
+        """The same whatever `standard_conforming_strings` is: Spark's connections have the server's."""
+        quoted = super().literal(text)
+        return "E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted
+
     def comparable(self, text: str, column: TableColumn) -> str:  # noqa: ARG002
         return self.literal(text)  # it takes the column's type
 

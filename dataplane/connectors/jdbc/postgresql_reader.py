@@ -191,7 +191,9 @@ def _text(query: str) -> str:
 
 def _select(table: Table, columns: str, source: SourceObject, label: str | None = None) -> str:
     """The rows of a slice, behind their label where there are several."""
-    named = f"{POSTGRESQL.literal(label)}::text AS {POSTGRESQL.name(LABEL)}, " if label else ""
+    named = (
+        "" if label is None else f"{POSTGRESQL.literal(label)}::text AS {POSTGRESQL.name(LABEL)}, "
+    )
     where = Slice.of(source["uri"]).condition(table)
     return f"SELECT {named}{columns} FROM {table.source} WHERE {where}"
 
