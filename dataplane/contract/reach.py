@@ -105,6 +105,12 @@ def end_of_granule(key: str, granule: str) -> datetime | None:
     return None if start is None else _end(start, granule)
 
 
+def start_of_granule(moment: datetime, granule: str) -> datetime:
+    """The start of the granule in UTC that a moment is in."""
+    start = _start(granule_text(moment, granule, UTC), granule)
+    return datetime.min.replace(tzinfo=UTC) if start is None else start
+
+
 def _start(text: str, granule: str) -> datetime | None:
     """The start of the granule that has this text in a key."""
     try:

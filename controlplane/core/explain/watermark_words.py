@@ -21,7 +21,7 @@ def of_dataset(node: Node, state: State | None) -> DatasetWatermark | None:
         return _of_source(node, state)
     if not node.is_transform or not node.body.is_final:
         return None
-    at_us = event_watermarks.watermark_us(node, state)
+    at_us = None if state is None else event_watermarks.watermark_of_inputs(state)
     if at_us is None:
         return {"at": None, "ahead": 0, "sentence": UNKNOWN}
     return {"at": _at(at_us), "ahead": 0, "sentence": event_watermarks.closed_by(at_us)}

@@ -23,11 +23,12 @@ from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.source.read_extent import ReadCase
 from dataplane.contract.key_values import granule_text
 from dataplane.contract.keys import encode_segment
-from dataplane.contract.reach import end_of_granule
+from dataplane.contract.reach import end_of_granule, start_of_granule
 from dataplane.contract.results import MeasuredTimes
 
 CHUNK = 1_000  # fragments that are looked up together
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
@@ -78,13 +79,23 @@ def watermark_of_source(node: Source, state: State | None) -> Watermark | None:
 
 
 def watermark_us(node: Node, state: State | PartialState | None) -> int | None:
-    """Up to which time the rows of a state are complete: of a transform, the least of its
-    inputs."""
+    """Up to which time the rows of a state are complete. A transform with `emit: final` lacks the
+    granule that its inputs are in: it is complete up to the start of this."""
     if not isinstance(state, State):
         return None
     if node.is_source:
         watermark = watermark_of_source(node, state)
         return None if watermark is None else watermark.at_us
+    at_us = watermark_of_inputs(state)
+    if at_us is None or not node.is_transform or not node.body.is_final:
+        return at_us
+    after_s = max((slot.reach.after_s for slot in node.slots if slot.reach is not None), default=0)
+    moment = time_of(at_us - after_s * SECOND_US)
+    return (start_of_granule(moment, node.key[0].granule) - _EPOCH) // _MICROSECOND
+
+
+def watermark_of_inputs(state: State) -> int | None:
+    """The least of those that a state was made from."""
     marks = [consumed.watermark_us for consumed in state.inputs.values()]
     return min((mark for mark in marks if mark is not None), default=None)
 
@@ -129,7 +140,8 @@ def _open(nodes: tree.NodeStore, root: bytes, granule: str, moment: datetime) ->
         return
     column, _, _ = first.key.partition("/")[0].partition("=")
     start = f"{column}={encode_segment(granule_text(moment, granule, UTC))}"
-    without_time = tree.scan(nodes, root, stop=f"{column}=")
+    # Also years with a sign, which are not between 1 and 9999
+    without_time = tree.scan(nodes, root, stop=f"{column}=0")
     for possible in chain(without_time, tree.scan(nodes, root, start=start)):
         end = end_of_granule(possible.key, granule)
         if end is None or end > moment:

@@ -99,6 +99,8 @@ def test_a_transform_over_a_transform_may_be_final() -> None:
 def test_closed_keys_are_those_that_end_before_the_watermark(granule: str) -> None:
     chance = random.Random(granule)
     ends: dict[str, datetime | None] = {"at": None, "at/shop=1": None, "at=x": None}
+    for year in ("-0044", "+10000"):
+        ends[f"at={encode_segment(granule_text(START, granule, UTC).replace('1970', year))}"] = None
     for _ in range(300):
         moment = START + timedelta(days=chance.randrange(20_000), seconds=chance.randrange(86_400))
         text = granule_text(moment, granule, UTC)
