@@ -144,7 +144,7 @@ def _require_fitting(ctx: Context, request: ImportRequest, schema: Schema) -> No
 
 
 def _require_listing(ctx: Context, request: ImportRequest, sent: SentBlueprint) -> None:
-    """Have the table listed anew where its copy begins. Its place may have been listed long ago, by
+    """Request a listing of the table where its copy begins. Its place may have been listed long ago, by
     an earlier import or for another dataflow: rows of then are not to be imported."""
     with ctx.begin() as tx:
         if _is_live(tx, request, sent.text):
@@ -290,7 +290,7 @@ def _failure(decision: Decision) -> ImportRefused:
 
 
 def _standstill(decision: Decision) -> ImportRefused:
-    """That the copy does not go on by itself: a client would repeat the import for ever."""
+    """The copy does not go on by itself: a client would repeat the import for ever."""
     why = decision.reason or decision.blocked_by
     message = f"{decision.dataset} is {decision.status}{f' ({why})' if why else ''}: nothing was imported so far"
     return ImportRefused("import-not-ready", f"{message}; once it can go on, repeat the import")

@@ -54,8 +54,8 @@ def with_import(
 
 
 def with_progress(case: Case) -> Deciding[Case]:
-    """The case with what was computed for its holes so far. A partial root without all imported
-    partitions was not begun on the import: it counts as none."""
+    """The case with the computed part of its holes. A partial root that lacks some of the imported
+    partitions did not start from the import: it counts as none."""
     assert case.imported is not None
     progress = case.planning.building(case.node.dataset)
     if progress is None or progress.lineage != case.node.lineage:
