@@ -67,7 +67,7 @@ class ImportRequest:
 
     @property
     def dataflow(self) -> str:
-        """The one that copies the table. Of a long name, the end is a digest."""
+        """The one that copies the table. A long name ends with a digest."""
         name = "import_" + self.target.replace(".", "_")
         if len(name) <= LONGEST_NAME:
             return name
@@ -76,8 +76,8 @@ class ImportRequest:
 
     @property
     def file(self) -> str:
-        """The file of its blueprint: no file of a user has this name. It tells `a_b.c` from
-        `a.b_c`, whose imports have one dataflow's name."""
+        """The file of its blueprint: no file of a user has this name. It differs for `a_b.c` and
+        `a.b_c`, whose imports have the same dataflow."""
         return f"/{self.target}.import"
 
     @property
