@@ -162,7 +162,7 @@ DIFF_DATASET: Route[DataDifference] = Route(
 )
 
 ROLLBACK: Route[RollbackAnswer] = Route("POST", "/v1/branches/{branch}/rollback{?override}")
-IMPORT: Route[ImportAnswer] = Route("POST", "/v1/branches/{branch}/import{?override,timeout_s}")
+IMPORT: Route[ImportAnswer] = Route("POST", "/v1/branches/{branch}/import{?timeout_s,override}")
 REVERT: Route[ApplyAnswer] = Route(
     "POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}"
 )

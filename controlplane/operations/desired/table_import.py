@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from controlplane.core import tree
 from controlplane.core.blueprint import QUARANTINE
 from controlplane.core.blueprint.model import KeyColumn
+from controlplane.core.blueprint.text_forms import LONGEST_NAME
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import ImportRefused, NotFound
 from controlplane.core.model.answers import ImportAnswer
@@ -32,6 +33,7 @@ from controlplane.core.plan.transform import imports
 from controlplane.core.plan.transform.case import Case, cut, half_built
 from controlplane.core.plan.transform.input_states import consistent, offers
 from controlplane.core.plan.transform.transform_decision import case_of
+from controlplane.core.plan.work_keys import lacking
 from controlplane.core.review import AnalyseRequest
 from controlplane.core.review.column_diff import as_ddl
 from controlplane.core.review.review_values import KnownSchema
@@ -39,13 +41,17 @@ from controlplane.core.tree import Entry
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, branches
-from controlplane.operations.desired.drafts import SentBlueprint
+from controlplane.operations.desired.compile_edit import edit_of
+from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
 from controlplane.operations.planning import edit_review
 from controlplane.operations.planning.snapshot import StoreSnapshot, desired, plan_now
+from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
+from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
+MOVING = ("stale", "building")  # as a copy is that goes on by itself
 MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the inputs
 
 
@@ -61,13 +67,18 @@ class ImportRequest:
 
     @property
     def dataflow(self) -> str:
-        """The one that copies the table."""
-        return "import_" + self.target.replace(".", "_")
+        """The one that copies the table. A long name ends with a digest."""
+        name = "import_" + self.target.replace(".", "_")
+        if len(name) <= LONGEST_NAME:
+            return name
+        end = digest("import-name/1", target=self.target).hex()[:12]
+        return f"{name[: LONGEST_NAME - 13].rstrip('_')}_{end}"
 
     @property
     def file(self) -> str:
-        """The file of its blueprint: no file of a user has this name."""
-        return f"/{self.dataflow}.import"
+        """The file of its blueprint: no file of a user has this name. It differs for `a_b.c` and
+        `a.b_c`, whose imports have the same dataflow."""
+        return f"/{self.target}.import"
 
     @property
     def rows(self) -> str:
@@ -101,6 +112,7 @@ def proceed(ctx: Context, request: ImportRequest, unanswered: str = "") -> Impor
     _require_fitting(ctx, request, columns.schema)
     text = json.dumps(_blueprint(node, request, as_ddl(columns.schema)), indent=1)
     sent = SentBlueprint(request.file, text, {})
+    _require_listing(ctx, request, sent)
     blueprints.apply(ctx, request.branch, [sent])
     with ctx.begin() as tx:
         branches.require_editable(ctx, tx, request.branch)
@@ -129,6 +141,23 @@ def _require_fitting(ctx: Context, request: ImportRequest, schema: Schema) -> No
     fault = imports.column_fault(has.schema, schema) if has.schema is not None else has.why
     if fault:
         raise ImportRefused("import-schema", f"{dataset} cannot be imported: {fault}")
+
+
+def _require_listing(ctx: Context, request: ImportRequest, sent: SentBlueprint) -> None:
+    """Request a listing of the table where its copy begins. Its place may have been listed long ago, by
+    an earlier import or for another dataflow: rows of then are not to be imported."""
+    with ctx.begin() as tx:
+        if _is_live(tx, request, sent.text):
+            return
+        edit = edit_of(ctx, tx, request.branch, DraftSet.of([sent]))
+        reads = listings.sources(edit.proposed, edit.proposed.order)
+        own = [node for node in reads if node.dataset.startswith(f"{request.dataflow}.")]
+        listings.request(tx, own, is_awaited=True)
+
+
+def _is_live(tx: Tx, request: ImportRequest, text: str) -> bool:
+    live = tx.blueprints.revisions(request.branch, [request.dataflow]).get(request.dataflow)
+    return live is not None and live.text == text
 
 
 def _require_own(tx: Tx, request: ImportRequest) -> None:
@@ -226,29 +255,31 @@ def _import_copied(
         "partitions": 0,
         "rows": 0,
     }
-    live = tx.blueprints.revisions(request.branch, [request.dataflow]).get(request.dataflow)
-    if live is None or live.text != text:
+    if not _is_live(tx, request, text):
         return answer  # another import of the same name came between
     plan, _ = plan_now(tx, request.branch, [request.dataflow], namespace=ctx.namespace)
     failed = [d for d in plan.decisions if d.status == "failed" and d.error is not None]
     if failed:
-        _end(tx, request)
+        _end(ctx, tx, request)
         return _failure(failed[0])
     copied = plan.of(request.rows)
-    if copied is None or copied.status != "up_to_date":
+    if copied is None or copied.status in MOVING:
         return answer
+    if copied.status != "up_to_date":
+        return _standstill(copied)
     rows = tx.states.newest(request.branch, [request.rows])[request.rows]
     tx.blueprints.force(request.branch, [request.target])
     _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
     case = _case(facts, request)
     root = _root(tx, case, rows)
+    _require_whole_fold(tx, case, root)
     key = imports.key_of(case)
     assert key is not None  # the component has just been forced
     tx.traces.put_build(key, root, rows.schema)
     _begin_run(tx, case, half_built(case, root, rows.schema))
     tx.blueprints.set_paused(request.branch, request.target, False)
     _note(ctx, tx, request, rows)
-    _end(tx, request)
+    _end(ctx, tx, request)
     return {**answer, "state": "imported", "partitions": rows.partitions, "rows": rows.rows}
 
 
@@ -258,8 +289,15 @@ def _failure(decision: Decision) -> ImportRefused:
     return ImportRefused("import-failed", message)
 
 
-def _end(tx: Tx, request: ImportRequest) -> None:
-    tx.blueprints.delete_dataflow(request.branch, request.dataflow)
+def _standstill(decision: Decision) -> ImportRefused:
+    """The copy does not go on by itself: a client would repeat the import for ever."""
+    why = decision.reason or decision.blocked_by
+    message = f"{decision.dataset} is {decision.status}{f' ({why})' if why else ''}: nothing was imported so far"
+    return ImportRefused("import-not-ready", f"{message}; once it can go on, repeat the import")
+
+
+def _end(ctx: Context, tx: Tx, request: ImportRequest) -> None:
+    blueprints.delete_within(ctx, tx, request.branch, request.dataflow)
 
 
 def _case(facts: StoreSnapshot, request: ImportRequest) -> Case:
@@ -306,6 +344,16 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
             f"{imports.surplus_fault(strange)}; name the columns that make the keys of the inputs with --key",
         )
     return tree.build(tx.nodes, renamed)
+
+
+def _require_whole_fold(tx: Tx, case: Case, root: bytes) -> None:
+    """Raises ImportRefused for a fold whose inputs have further partitions: those of a fold build on
+    each other, so there is nothing to be put in between."""
+    if case.node.fold is None:
+        return
+    if any(lacking(tx.nodes, i.of.root, root).count for i in case.leading):
+        message = f"the table lacks partitions of the fold {case.node.dataset} that its inputs have"
+        raise ImportRefused("import-keys", message)
 
 
 def _strangers(tx: Tx, roots: Sequence[bytes], keys: Iterable[str]) -> list[str]:

@@ -23,6 +23,7 @@ from typing import Final
 import duckdb
 
 from controlplane.core.errors import HeadgateError
+from dataplane.contract.globs import MOST_ALTERNATIVES
 
 MOST_FILES: Final = 10_000  # that are looked at
 SAMPLE_FILES: Final = 200  # of a folder and format: further ones are like the first
@@ -145,14 +146,24 @@ def _home(folder: Path, file: Path) -> Path:
 
 
 def _pattern(folder: Path, home: Path, files: Sequence[Path], *, is_alone: bool) -> str:
-    suffixes = sorted({file.suffix for file in files})
+    place = "" if home == folder else _escaped(_below(folder, home)) + "/"
     if not is_alone:
         names = sorted(file.relative_to(home).as_posix() for file in files)
-        joined = names[0] if len(names) == 1 else "{" + ",".join(names) + "}"
-        return _below(folder, home / joined)
-    suffix = suffixes[0] if len(suffixes) == 1 else "{" + ",".join(suffixes) + "}"
+        return place + _one_of(names[:MOST_ALTERNATIVES])
     is_nested = any(file.parent != home for file in files)
-    return _below(folder, home / (f"**/*{suffix}" if is_nested else f"*{suffix}"))
+    suffix = _one_of(sorted({file.suffix for file in files}))
+    return f"{place}{'**/' * is_nested}*{suffix}"
+
+
+def _one_of(texts: Sequence[str]) -> str:
+    if len(texts) == 1:
+        return _escaped(texts[0])
+    return "{" + ",".join(re.sub("[,}]", r"\\\g<0>", _escaped(text)) for text in texts) + "}"
+
+
+def _escaped(text: str) -> str:
+    """A path as a glob that finds just this one."""
+    return re.sub(r"[*?\[{\\]", r"\\\g<0>", text)
 
 
 def _below(folder: Path, path: Path) -> str:
@@ -256,11 +267,15 @@ def _keys(rows: duckdb.DuckDBPyRelation) -> Iterator[str]:
 
 
 def _component(dataset: FolderDataset, shown: str) -> Iterator[str]:
-    path = f"{shown}/{dataset.pattern}" if dataset.pattern != "." else shown
+    is_table = dataset.format == "delta"
+    place = shown if is_table else _escaped(shown)
+    path = f"{place}/{dataset.pattern}" if dataset.pattern != "." else place
     count = len(dataset.files)
     yield f"  {dataset.name}:"
-    if dataset.format != "delta":
+    if not is_table:
         yield f"    # {count:,} file{'s' * (count != 1)}"
+        if "{" in dataset.pattern and count > MOST_ALTERNATIVES:
+            yield f"    # of which the first {MOST_ALTERNATIVES:,} are named: move them to a folder"
     if dataset.columns:
         columns = ", ".join(f"{_shown(name)} {kind}" for name, kind in dataset.columns.items())
         yield f"    # columns of the first file, as DuckDB guesses them: {_one_line(columns)}"
@@ -270,7 +285,7 @@ def _component(dataset: FolderDataset, shown: str) -> Iterator[str]:
     if folders := _folder_columns(dataset):
         yield f"    # columns of folders: {_one_line(', '.join(folders))}"
     yield "    read:"
-    if dataset.format == "delta":
+    if is_table:
         yield f"      connector: delta\n      path: {json.dumps(path)}"
         return
     yield "      connector: files"

@@ -7,16 +7,26 @@ compute, so that both can be told apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from controlplane.core.errors import ImportRefused, NotFound
+from controlplane.core.blueprint import text_forms
+from controlplane.core.errors import ImportRefused, InvalidBlueprint, NotFound
 from controlplane.core.model.branches import Branch
+from controlplane.core.plan import windows
 from controlplane.operations.desired import blueprints, controls, table_import
 from controlplane.operations.desired.table_import import ImportRequest
 from controlplane.operations.inspect import causes, datasets
 from controlplane.operations.planning import edit_review
+from controlplane.operations.planning.apply_plan import PlanExecutor
+from controlplane.operations.planning.planner import Planner
+from controlplane.operations.upkeep import collect
+from controlplane.ports.store import Store, Tx
 from tests.there import there
 from tests.unit.branches.world import BranchWorld
 
@@ -37,6 +47,12 @@ BY = (
     "      partition_by: [k]\n"
 )
 ALL = "  total:\n    transform: {sql: 'SELECT count(*) AS k, sum(v) AS v FROM orders'}\n"
+FOLD = """  running:
+    transform:
+      sql: SELECT b.k, b.v + coalesce(s.v, 0) AS v FROM orders b LEFT JOIN before s ON TRUE
+      inputs: {before: {from: self, mode: previous}, orders: each}
+      schema: "k BIGINT, v BIGINT"
+"""
 SQL = {"doubled": EACH, "sums": BY, "total": ALL}
 
 
@@ -271,6 +287,166 @@ def test_two_imports_at_once_take_no_rows_of_each_other(world: Trial) -> None:
     assert table_import.proceed(world.ctx, first)["state"] == "imported"
     world.ran()
     assert world.values("main", "shop.doubled") == [(1, 100), (2, 200), (3, 300)]
+
+
+def step(world: Trial, request: ImportRequest) -> str:
+    return table_import.proceed(world.ctx, request)["state"]
+
+
+def test_a_second_import_takes_the_table_as_it_is_then(
+    world: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place was listed before, and nothing but the import reads it."""
+    read = {"connector": "files", "format": "csv", "options": {"header": True}}
+    monkeypatch.setattr(table_import, "_place", lambda _, place: {**read, "path": f"{place}/*.csv"})
+    request = ImportRequest("main", "shop.doubled", f"parquet:{world.home}/legacy", ("k",))
+    for factor in (100, 1000):
+        lines = ["k,v", *(f"{k},{factor * k}" for k in (1, 2, 3))]
+        (world.home / "legacy" / "t.csv").write_text("\n".join(lines) + "\n")
+        while step(world, request) == "copying":
+            world.ran()
+        world.ran()
+        assert world.values("main", "shop.doubled") == [(k, factor * k) for k in (1, 2, 3)]
+
+
+def test_an_import_that_another_dataflow_reads_waits_for_its_end(world: Trial) -> None:
+    world.legacy((1, 100), (2, 200), (3, 300))
+    request = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
+    step(world, request)
+    text = "dataflow: other\ncomponents:\n  x:\n    transform: {sql: 'SELECT k FROM import_shop_doubled.rows'}\n"
+    blueprints.apply(world.ctx, "main", [blueprints.SentBlueprint("/other.yaml", text, {})])
+    world.ran()
+    with pytest.raises(InvalidBlueprint, match=r"other\.x reads import_shop_doubled\.rows"):
+        step(world, request)
+    assert world.decided("main", "other.x").status == "up_to_date"
+    blueprints.delete(world.ctx, "main", "other")
+    assert step(world, request) == "imported"
+
+
+def test_a_copy_that_stands_still_says_so(world: Trial) -> None:
+    """Or a client would ask for ever."""
+    world.legacy((1, 100), (2, 200), (3, 300))
+    request = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
+    step(world, request)
+    controls.pause(world.ctx, "main", request.dataflow)
+    with pytest.raises(ImportRefused, match=r"shop_doubled\.rows is paused"):
+        step(world, request)
+    controls.resume(world.ctx, "main", request.dataflow)
+    world.ran()
+    assert step(world, request) == "imported"
+
+
+@pytest.mark.parametrize("name", ["doubled", "sums"])
+def test_many_lacking_partitions_are_computed_in_windows(
+    world: Trial, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass looks at two partitions, and begins where the one before it has ended."""
+    for k in range(4, 9):
+        world.put(f"{k}.csv", (k, 10 * k))
+    world.refresh()
+    world.ran()
+    world.legacy((1, 100), (5, 500))
+    world.bring(name, key=("k",) if name == "doubled" else ())
+    planner = Planner(world.store, window=1, exact=1, min_rows=0)
+    world.settling = PlanExecutor(world.store, planner, "default", "main")
+    monkeypatch.setattr(windows, "CHUNKS", 2)
+    monkeypatch.setattr(windows.walk, "__defaults__", (1,))
+    assert world.ran()["transform"] == 6
+    factor = 20 if name == "doubled" else 10
+    computed = [(k, factor * k) for k in (2, 3, 4, 6, 7, 8)]
+    assert world.values("main", f"shop.{name}") == sorted([(1, 100), (5, 500), *computed], key=repr)
+
+
+def test_a_fold_goes_on_from_imported_partitions(world: Trial) -> None:
+    world.describe("".join(SQL.values()) + FOLD)
+    world.ran()
+    world.legacy((1, 100), (2, 200))
+    with pytest.raises(ImportRefused, match="lacks partitions of the fold"):
+        world.bring("running", key=("k",))
+    assert world.decided("main", "shop.running").status == "up_to_date"
+    world.legacy((1, 100), (2, 200), (3, 300))
+    world.bring("running", key=("k",))
+    collect.collect(world.store, "default", now=world.now + 7200.0)  # before it is taken
+    assert not world.ran()
+    world.put("4.csv", (4, 40))
+    world.refresh()
+    world.ran()
+    assert world.values("main", "shop.running") == [(1, 100), (2, 200), (3, 300), (4, 340)]
+    world.put("2.csv", (2, 21))
+    world.refresh()
+    world.ran()
+    assert world.values("main", "shop.running") == [(1, 100), (2, 121), (3, 151), (4, 191)]
+
+
+class Killed(BaseException):
+    """Nobody is to catch it."""
+
+
+class Mortal:
+    """A store that dies before, within or after its n-th transaction that writes."""
+
+    def __init__(self, store: Store, steps: int) -> None:
+        self._store, self._left, self.namespace = store, steps, "default"
+
+    def _step(self) -> None:
+        self._left -= 1
+        if not self._left:
+            raise Killed
+
+    @contextmanager
+    def begin(self, namespace: str = "default") -> Iterator[Tx]:
+        self._step()
+        with self._store.begin(namespace) as tx:
+            yield tx
+            self._step()
+        self._step()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.mark.soak
+def test_a_death_at_any_step_imports_all_or_nothing(world: Trial) -> None:
+    request = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
+    factor, steps = 0, 0
+    while True:
+        before = world.values("main", "shop.doubled")
+        factor, steps = factor + 100, steps + 1
+        world.legacy(*((k, factor * k) for k in (1, 2, 3)))
+        mortal = Mortal(world.store, steps)
+        ctx = replace(world.ctx, store=mortal)
+        try:
+            while table_import.proceed(ctx, request)["state"] == "copying":
+                world.ran()
+            break
+        except Killed:
+            world.ran()
+        after = [(k, factor * k) for k in (1, 2, 3)]
+        assert world.values("main", "shop.doubled") in (before, after)
+        while step(world, request) == "copying":
+            world.ran()
+        world.ran()
+        assert world.values("main", "shop.doubled") == after
+        with world.store.read() as tx:
+            assert request.dataflow not in tx.blueprints.revisions("main")
+    assert steps > 9
+
+
+def test_names_of_imports_are_names() -> None:
+    long = ImportRequest("main", f"{'a' * 60}.{'b' * 60}", "dataset:old.rows").dataflow
+    assert text_forms.name(long) is None
+    assert ImportRequest("main", "a.b", "dataset:old.rows").dataflow == "import_a_b"
+
+
+def test_two_targets_with_one_name_of_their_imports(world: Trial) -> None:
+    world.legacy((1, 100), (2, 200), (3, 300))
+    world.apply("  b_c:\n    transform: {sql: 'SELECT k, v FROM orders'}\n", flow="a")
+    world.apply("  c:\n    transform: {sql: 'SELECT k, v FROM orders'}\n", flow="a_b")
+    world.refresh()
+    world.ran()
+    step(world, ImportRequest("main", "a.b_c", "dataset:old.rows", ("k",)))
+    with pytest.raises(ImportRefused, match="which the import would replace"):
+        step(world, ImportRequest("main", "a_b.c", "dataset:old.rows", ("k",)))
 
 
 def test_a_dataflow_of_a_user_is_not_replaced(world: Trial) -> None:

@@ -4,7 +4,7 @@ An import is remembered as a whole output is, under a key with the salt of the c
 no other component's, and other inputs or other code have nothing of it.
 
     all partitions of the inputs are in it   -> the whole output
-    some are not                             -> a partial root: its holes are computed
+    some are not                             -> a partial root: its holes are computed (of a fold: refused before)
     it has partitions that no input has      -> failed
 """
 
@@ -17,6 +17,7 @@ from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, user_error
 from controlplane.core.plan.transform.case import Case, half_built
+from controlplane.core.plan.transform.extent import is_same_code
 from controlplane.core.plan.work_keys import lacking
 from controlplane.core.schema.ddl_schemas import types
 from dataplane.contract.schemas import Schema
@@ -49,12 +50,25 @@ def with_import(
     surplus = yield from _surplus(case, root)
     if surplus:
         return _failed(case, "import-keys", surplus_fault(surplus))
-    case = replace(case, imported=half_built(case, root, imported))
-    # The partitions of a fold build on each other: there is nothing to be put in between.
-    if case.node.fold is not None and not is_whole(case):
-        fault = "the imported table lacks partitions of this fold that its inputs have"
-        return _failed(case, "import-keys", fault)
-    return case
+    return replace(case, imported=half_built(case, root, imported))
+
+
+def with_progress(case: Case) -> Deciding[Case]:
+    """The case with the computed part of its holes. A partial root that lacks some of the imported
+    partitions did not start from the import: it counts as none."""
+    assert case.imported is not None
+    progress = case.planning.building(case.node.dataset)
+    if progress is None or progress.lineage != case.node.lineage:
+        return case
+    yield from lookups.nodes([(progress.root, ())])
+    if not is_same_code(case, progress) or _lacks(case, progress.root):
+        return case
+    return replace(case, imported=progress)
+
+
+def _lacks(case: Case, root: bytes) -> bool:
+    assert case.imported is not None
+    return lacking(case.nodes, case.imported.root, root).count > 0
 
 
 def _failed(case: Case, code: str, fault: str) -> Decision:

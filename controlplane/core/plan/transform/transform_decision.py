@@ -188,6 +188,7 @@ def _next_step(case: Case) -> Deciding[Decision]:
         case = continued
         if imports.is_whole(case):
             return (yield from _adopt(case, *builds[imported], build))
+        case = yield from imports.with_progress(case)
     # What volatile code gives for one key is not what it gives for the next
     is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
     # Rows of a granule that several keys read would meet rows of all of them
