@@ -53,9 +53,9 @@ def list_file(state: State) -> str:
     return f"{FOLDER}snap-{file_stem(state)}.avro"
 
 
-def manifest_file(state: State, number: int) -> str:
-    """`number`: of a leaf of the state's tree."""
-    return f"{FOLDER}m-{file_stem(state)}-{number}.avro"
+def manifest_file(state: State, number: int, files: bytes) -> str:
+    """`number`: of a leaf of the state's tree. `files`: a digest of the leaf's files."""
+    return f"{FOLDER}m-{file_stem(state)}-{number}-{files.hex()[:16]}.avro"
 
 
 def readable_together(states: Sequence[State]) -> list[State]:
