@@ -62,12 +62,16 @@ def readable_together(states: Sequence[State]) -> list[State]:
     """`states`: newest first. Those up to the first whose schema gives a name of a later one
     another id: one mapping of names cannot read both."""
     ids: dict[Path, int] = {}
+    seen: set[bytes] = set()  # ids of our schemas
     together = []
     for state in states:
-        schema = iceberg_schema(state.schema)
-        if not agree(schema, ids):
-            break
-        ids.update(schema.ids)
+        key = schema_id(state.schema)
+        if key not in seen:
+            schema = iceberg_schema(state.schema)
+            if not agree(schema, ids):
+                break
+            ids.update(schema.ids)
+            seen.add(key)
         together.append(state)
     return together
 

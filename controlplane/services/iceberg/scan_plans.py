@@ -154,8 +154,9 @@ class _Page:
         state: State,
         request: PlanRequest,
     ) -> None:
-        self._tx, self._catalogue, self._address = tx, catalogue, address
+        self._tx, self._catalogue = tx, catalogue
         self._state, self._request = state, request
+        self._files_of = catalogue.files.files_of(address, state)
         self._condition: Condition | None = None
         self._parts: Sequence[PartitionKeyPart] = ()
         if request.filter is not None:
@@ -214,8 +215,7 @@ class _Page:
     def _tasks(self, entry: Entry, fragment: Fragment) -> Iterator[Json]:
         """The filter is still the reader's to apply. It stands in each task: pyiceberg takes a task
         without one for a file all of whose rows fit."""
-        files = self._catalogue.files.data_files(self._address, self._state, entry, fragment)
-        for stored, file in zip(fragment.files, files, strict=True):
+        for stored, file in zip(fragment.files, self._files_of(entry, fragment), strict=True):
             self._work += self._file_work
             bounds_of = cache(pruning.of_file(stored, self._state.schema))
             if self._condition is not None and not may_match(self._condition, bounds_of):

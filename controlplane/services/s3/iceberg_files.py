@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from io import BytesIO
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError
@@ -44,6 +44,7 @@ MOST_SNAPSHOTS = 100
 MOST_STATES = 400  # that are looked at for snapshots
 MADE_BYTES = 64 << 20
 LENGTH_BYTES = 256 << 10  # of the lengths of manifests, as digits
+FilesOf: TypeAlias = Callable[[Entry, Fragment], Iterator[DataFile]]
 _SYNC = bytes(16)  # the marker between blocks: any, but always the same
 _NAME = re.compile(r"metadata/(?P<kind>snap-|m-)?(?P<generation>[1-9][0-9]{0,15})-[0-9a-f-]+")
 _NUMBER = re.compile(r"-(?P<number>0|[1-9][0-9]{0,8})-[0-9a-f]+\.avro", re.ASCII)
@@ -162,24 +163,27 @@ class IcebergFiles:
 
     def _manifest(self, table: TableAddress, state: State, leaf: _Leaf) -> bytes:
         def made() -> tuple[bytes]:
+            files_of = self.files_of(table, state)
             files = (
                 manifest_records.file_entry(file)
                 for entry in leaf.entries
-                for file in self.data_files(table, state, entry, leaf.fragments[entry.fragment])
+                for file in files_of(entry, leaf.fragments[entry.fragment])
             )
             header = _manifest_header(iceberg_schema(state.schema))
             return (_avro(manifest_records.MANIFEST, files, header),)
 
         return self._made.get(_manifest_key(table, state, leaf), made)[0]
 
-    def data_files(
-        self, table: TableAddress, state: State, entry: Entry, fragment: Fragment
-    ) -> Iterator[DataFile]:
+    def files_of(self, table: TableAddress, state: State) -> FilesOf:
         """The files of a partition of a state, in the order of its fragment."""
         location, fields = self._location(table), iceberg_schema(state.schema)
-        for number, file in enumerate(fragment.files):
-            path = f"{location}/{part_name(entry.key, number, entry.fragment.hex())}"
-            yield data_file(path, file, state.schema, fields)
+
+        def files(entry: Entry, fragment: Fragment) -> Iterator[DataFile]:
+            for number, file in enumerate(fragment.files):
+                path = f"{location}/{part_name(entry.key, number, entry.fragment.hex())}"
+                yield data_file(path, file, state.schema, fields)
+
+        return files
 
 
 def _manifest_key(table: TableAddress, state: State, leaf: _Leaf) -> tuple[str | bytes, ...]:

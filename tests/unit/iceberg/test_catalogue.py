@@ -6,7 +6,9 @@ import io
 import json
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import fastavro
@@ -21,6 +23,7 @@ from controlplane.core.scopes import Scope
 from controlplane.operations.desired import tokens, vended_keys
 from controlplane.services.iceberg import scan_plans
 from controlplane.services.s3 import iceberg_files
+from controlplane.services.s3.made_bodies import MadeBodies
 from tests.unit.iceberg.world import TABLE, Catalogue, Files, catalogue, ids_of, mapping_of
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
@@ -356,7 +359,7 @@ def token_of(text: str) -> str:
 
 def test_null_is_not_equal_to_a_value(orders: Catalogue) -> None:
     """Where Iceberg says so: SQL does not."""
-    rows = {"a": [{"k": 1}, {"k": None}], "b": [{"k": 1}], "c": [{"k": 2}]}
+    rows: dict[str, list[Any]] = {"a": [{"k": 1}, {"k": None}], "b": [{"k": 1}], "c": [{"k": 2}]}
     orders.world.commit(rows, "shop.nulls", schema=struct(k="long"))
     is_one = compared("eq", "k", 1)
     either = {"type": "or", "left": is_one, "right": compared("gt", "k", 5)}
@@ -409,6 +412,22 @@ def test_too_many_partitions_have_plans_and_no_manifests(
     with pytest.raises(BaseError, match="scan-planning-mode"):
         Files(table["config"]).body(table["metadata"]["snapshots"][-1]["manifest-list"])
     assert names(orders.planned()) == [1, 2, 3]
+
+
+def test_a_file_is_made_by_one_thread_for_all_that_request_it() -> None:
+    bodies, is_second_maker, makers = MadeBodies(100), Event(), []
+
+    def make() -> tuple[bytes]:
+        makers.append(1)
+        if len(makers) > 1:
+            is_second_maker.set()
+        is_second_maker.wait(0.3)  # of a right cache it never comes
+        return (b"x",)
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(bodies.get, "key", make) for _ in range(2)]
+    assert [answer.result() for answer in answers] == [(b"x",), (b"x",)]
+    assert len(makers) == 1
 
 
 def test_an_empty_table_has_no_manifests(orders: Catalogue) -> None:
