@@ -62,16 +62,16 @@ def readable_together(states: Sequence[State]) -> list[State]:
     """`states`: newest first. Those up to the first whose schema gives a name of a later one
     another id: one mapping of names cannot read both."""
     ids: dict[Path, int] = {}
-    seen: set[bytes] = set()  # ids of our schemas
+    schema_ids: set[bytes] = set()
     together = []
     for state in states:
         key = schema_id(state.schema)
-        if key not in seen:
+        if key not in schema_ids:
             schema = iceberg_schema(state.schema)
             if not agree(schema, ids):
                 break
             ids.update(schema.ids)
-            seen.add(key)
+            schema_ids.add(key)
         together.append(state)
     return together
 

@@ -75,7 +75,7 @@ def plan_of(body: bytes) -> PlanRequest:
 
 
 def _size(rows: Json) -> int:
-    """Of a filter, in bytes. Raises ValueError, RecursionError."""
+    """The bytes of a filter as JSON. Raises ValueError, RecursionError."""
     return len(json.dumps(rows, ensure_ascii=False, allow_nan=False).encode())
 
 
@@ -84,7 +84,9 @@ def _check_filter(rows: Json) -> None:
     try:
         size = _size(rows)
     except (ValueError, RecursionError):
-        raise IcebergRefused(400, "the filter has texts or numbers that are none") from None
+        raise IcebergRefused(
+            400, "the filter has NaN, Infinity, or a text that is no Unicode"
+        ) from None
     if size > LONGEST_FILTER:
         raise IcebergRefused(400, f"the filter is longer than {LONGEST_FILTER:,} bytes")
 
@@ -171,11 +173,11 @@ class _Page:
 
     def tasks(self) -> Json:
         tasks: list[Json] = []
-        for entry, fragment in self._fragments():
-            tasks += self._tasks(entry, fragment)
+        for partition, fragment in self._fragments():
+            tasks += self._tasks(partition, fragment)
             size = len(tasks) * self._task_bytes
             if len(tasks) >= MOST_FILES or size >= MOST_BYTES or self._work >= MOST_WORK:
-                self._last = entry.key
+                self._last = partition.key
                 break
         answer: Json = {"file-scan-tasks": tasks, "plan-tasks": [], "delete-files": []}
         if self._is_behind(self._last):
@@ -183,11 +185,11 @@ class _Page:
         return answer
 
     def _fragments(self) -> Iterator[tuple[Entry, Fragment]]:
-        """Of the partitions whose files are looked at, read batch by batch."""
+        """Partitions whose files are looked at, with their fragments, read batch by batch."""
         entries = islice(self._entries(), MOST_READ)
         while batch := list(islice(entries, BATCH)):
             fragments = known_fragments.of(self._tx, batch)
-            yield from ((entry, fragments[entry.fragment]) for entry in batch)
+            yield from ((partition, fragments[partition.fragment]) for partition in batch)
 
     def _entries(self) -> Iterator[Entry]:
         """Partitions whose keys do not rule out all of their rows."""
@@ -212,10 +214,10 @@ class _Page:
         bounds_of = cache(pruning.of_key(partition.key, self._parts, self._state.schema))
         return may_match(self._condition, bounds_of)
 
-    def _tasks(self, entry: Entry, fragment: Fragment) -> Iterator[Json]:
+    def _tasks(self, partition: Entry, fragment: Fragment) -> Iterator[Json]:
         """The filter is still the reader's to apply. It stands in each task: pyiceberg takes a task
         without one for a file all of whose rows fit."""
-        for stored, file in zip(fragment.files, self._files_of(entry, fragment), strict=True):
+        for stored, file in zip(fragment.files, self._files_of(partition, fragment), strict=True):
             self._work += self._file_work
             bounds_of = cache(pruning.of_file(stored, self._state.schema))
             if self._condition is not None and not may_match(self._condition, bounds_of):

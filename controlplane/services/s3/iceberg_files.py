@@ -64,8 +64,8 @@ class _Leaf(NamedTuple):
     fragments: Mapping[bytes, Fragment]
 
     def files(self) -> Iterator[FileEntry]:
-        for entry in self.entries:
-            yield from self.fragments[entry.fragment].files
+        for partition in self.entries:
+            yield from self.fragments[partition.fragment].files
 
     def digest_of_files(self) -> bytes:
         """Another one where a fragment was repaired."""
@@ -154,7 +154,7 @@ class IcebergFiles:
         )
 
     def _length(self, table: TableAddress, state: State, leaf: _Leaf) -> int:
-        """Of a manifest, in bytes. Lengths stay longer than manifests: a list needs no more."""
+        """The bytes of a manifest. Lengths stay longer than manifests: a list needs no more."""
         key = _manifest_key(table, state, leaf)
         (digits,) = self._lengths.get(
             key, lambda: (b"%d" % len(self._manifest(table, state, leaf)),)
@@ -166,8 +166,8 @@ class IcebergFiles:
             files_of = self.files_of(table, state)
             files = (
                 manifest_records.file_entry(file)
-                for entry in leaf.entries
-                for file in files_of(entry, leaf.fragments[entry.fragment])
+                for partition in leaf.entries
+                for file in files_of(partition, leaf.fragments[partition.fragment])
             )
             header = _manifest_header(iceberg_schema(state.schema))
             return (_avro(manifest_records.MANIFEST, files, header),)
@@ -178,9 +178,9 @@ class IcebergFiles:
         """The files of a partition of a state, in the order of its fragment."""
         location, fields = self._location(table), iceberg_schema(state.schema)
 
-        def files(entry: Entry, fragment: Fragment) -> Iterator[DataFile]:
+        def files(partition: Entry, fragment: Fragment) -> Iterator[DataFile]:
             for number, file in enumerate(fragment.files):
-                path = f"{location}/{part_name(entry.key, number, entry.fragment.hex())}"
+                path = f"{location}/{part_name(partition.key, number, partition.fragment.hex())}"
                 yield data_file(path, file, state.schema, fields)
 
         return files

@@ -27,7 +27,7 @@ class MadeBodies:
             maker = self._makers.setdefault(key, Lock())
         with maker:
             try:
-                bodies = self._known(key)
+                bodies = self._find(key)
                 if bodies is None:
                     bodies = make()
                     self._keep(key, bodies)
@@ -36,7 +36,7 @@ class MadeBodies:
                     self._makers.pop(key, None)
         return bodies  # type: ignore[return-value]  # as they were made
 
-    def _known(self, key: Hashable) -> tuple[bytes, ...] | None:
+    def _find(self, key: Hashable) -> tuple[bytes, ...] | None:
         with self._lock:
             if key in self._bodies:
                 self._bodies.move_to_end(key)
