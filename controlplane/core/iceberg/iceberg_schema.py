@@ -64,16 +64,17 @@ class IcebergSchema:
 
 def iceberg_schema(schema: Schema) -> IcebergSchema:
     """Columns that Iceberg cannot hold are left out, and named."""
-    ids = _Ids()
-    fields, left_out = [], {}
+    families: dict[Path, str] = {}
+    columns, left_out = [], {}
     for field in schema["fields"]:
         try:
-            _check(field["type"])
+            families.update(_families(field["type"], (field["name"],)))
         except NotInIceberg as e:
             left_out[field["name"]] = str(e)
             continue
-        fields.append(_field(field, (), ids))
-    return IcebergSchema(tuple(fields), ids.by_path, left_out)
+        columns.append(field)
+    ids = _ids(families)
+    return IcebergSchema(tuple(_field(field, (), ids) for field in columns), ids, left_out)
 
 
 def name_mapping(schemas: Iterable[IcebergSchema]) -> Json:
@@ -86,8 +87,11 @@ def name_mapping(schemas: Iterable[IcebergSchema]) -> Json:
 
 
 def agree(schema: IcebergSchema, ids: Mapping[Path, int]) -> bool:
-    """Whether no path has two ids. A mapping of names cannot hold two of one path."""
-    return all(ids.get(path, id) == id for path, id in schema.ids.items())
+    """Whether no path has two ids, and no id two paths. A mapping of names cannot hold them."""
+    paths = {id: path for path, id in ids.items()}
+    return all(
+        ids.get(path, id) == id and paths.get(id, path) == path for path, id in schema.ids.items()
+    )
 
 
 def _mapped(ids: Mapping[Path, int], above: Path) -> list[Json]:
@@ -106,20 +110,36 @@ def _mapped(ids: Mapping[Path, int], above: Path) -> list[Json]:
     return fields(above)
 
 
-def _check(kind: Type) -> None:
+def _families(kind: Type, path: Path) -> dict[Path, str]:
+    """The family of a type, and those of the types inside it, by path. Raises NotInIceberg."""
     if isinstance(kind, str):
-        _primitive(kind)
-        return
+        return {path: _primitive(kind)[1]}
     if kind["type"] == "struct":
-        for field in kind["fields"]:
-            _check(field["type"])
+        inner = [(field["name"], field["type"]) for field in kind["fields"]]
     elif kind["type"] == "array":
-        _check(kind["elementType"])
+        inner = [("element", kind["elementType"])]
     elif kind["type"] == "map":
-        _check(kind["keyType"])
-        _check(kind["valueType"])
+        inner = [("key", kind["keyType"]), ("value", kind["valueType"])]
     else:
         raise NotInIceberg(kind["type"])
+    families = {path: str(kind["type"])}
+    for name, inner_kind in inner:
+        families.update(_families(inner_kind, (*path, name)))
+    return families
+
+
+def _ids(families: Mapping[Path, str]) -> dict[Path, int]:
+    """By path. Two paths with one hash are rare: the later one in the order of paths takes the next
+    free id."""
+    ids: dict[Path, int] = {}
+    used: set[int] = set()
+    for path in sorted(families):
+        number = _hashed(path, families[path])
+        while number in used:
+            number = number % _GREATEST_ID + 1
+        used.add(number)
+        ids[path] = number
+    return ids
 
 
 def _primitive(kind: str) -> tuple[str, str]:
@@ -133,14 +153,13 @@ def _primitive(kind: str) -> tuple[str, str]:
     raise NotInIceberg(kind)
 
 
-def _field(field: Field, above: Path, ids: _Ids) -> Json:
+def _field(field: Field, above: Path, ids: Mapping[Path, int]) -> Json:
     path = (*above, field["name"])
-    number = ids.of(path, field["type"])
     kind = _type(field["type"], path, ids)
-    return {"id": number, "name": field["name"], "required": False, "type": kind}
+    return {"id": ids[path], "name": field["name"], "required": False, "type": kind}
 
 
-def _type(kind: Type, path: Path, ids: _Ids) -> Json:
+def _type(kind: Type, path: Path, ids: Mapping[Path, int]) -> Json:
     if isinstance(kind, str):
         return _primitive(kind)[0]
     if kind["type"] == "struct":
@@ -150,7 +169,7 @@ def _type(kind: Type, path: Path, ids: _Ids) -> Json:
         inner = (*path, "element")
         return {
             "type": "list",
-            "element-id": ids.of(inner, element),
+            "element-id": ids[inner],
             "element-required": False,
             "element": _type(element, inner, ids),
         }
@@ -158,29 +177,13 @@ def _type(kind: Type, path: Path, ids: _Ids) -> Json:
         key_path, value_path = (*path, "key"), (*path, "value")
         return {
             "type": "map",
-            "key-id": ids.of(key_path, kind["keyType"]),
+            "key-id": ids[key_path],
             "key": _type(kind["keyType"], key_path, ids),
-            "value-id": ids.of(value_path, kind["valueType"]),
+            "value-id": ids[value_path],
             "value-required": False,
             "value": _type(kind["valueType"], value_path, ids),
         }
     raise NotInIceberg(kind["type"])
-
-
-class _Ids:
-    """Ids by path. Two paths with one hash are rare: the later takes the next free id."""
-
-    def __init__(self) -> None:
-        self.by_path: dict[Path, int] = {}
-        self._used: set[int] = set()
-
-    def of(self, path: Path, kind: Type) -> int:
-        number = _hashed(path, kind["type"] if not isinstance(kind, str) else _primitive(kind)[1])
-        while number in self._used:
-            number = number % _GREATEST_ID + 1
-        self._used.add(number)
-        self.by_path[path] = number
-        return number
 
 
 @lru_cache(maxsize=10_000)

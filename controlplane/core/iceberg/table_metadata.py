@@ -53,21 +53,25 @@ def list_file(state: State) -> str:
     return f"{FOLDER}snap-{file_stem(state)}.avro"
 
 
-def manifest_file(state: State, number: int) -> str:
-    """`number`: of a leaf of the state's tree."""
-    return f"{FOLDER}m-{file_stem(state)}-{number}.avro"
+def manifest_file(state: State, number: int, files: bytes) -> str:
+    """`number`: of a leaf of the state's tree. `files`: a digest of the leaf's files."""
+    return f"{FOLDER}m-{file_stem(state)}-{number}-{files.hex()[:16]}.avro"
 
 
 def readable_together(states: Sequence[State]) -> list[State]:
     """`states`: newest first. Those up to the first whose schema gives a name of a later one
     another id: one mapping of names cannot read both."""
     ids: dict[Path, int] = {}
+    schema_ids: set[bytes] = set()
     together = []
     for state in states:
-        schema = iceberg_schema(state.schema)
-        if not agree(schema, ids):
-            break
-        ids.update(schema.ids)
+        key = schema_id(state.schema)
+        if key not in schema_ids:
+            schema = iceberg_schema(state.schema)
+            if not agree(schema, ids):
+                break
+            ids.update(schema.ids)
+            schema_ids.add(key)
         together.append(state)
     return together
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import re
 from base64 import b32decode, b32encode
 
 from controlplane.core import scopes
@@ -22,6 +23,7 @@ from controlplane.ports.store import Store
 
 PREFIX = "hgv1"  # other access keys begin with a hexadecimal digit
 LONGEST = 1_000  # characters
+_ID = re.compile(r"[a-z0-9-]{1,100}", re.ASCII)
 
 
 def access_key(token: Token, scope: Scope, expires: float) -> str:
@@ -51,6 +53,8 @@ def _parts(key: str) -> tuple[str, int, Scope] | None:
     text = key.removeprefix(PREFIX).upper()
     try:
         id, expires, scope = json.loads(b32decode(text + "=" * (-len(text) % 8)))
-        return str(id), int(expires), scopes.parse(str(scope))
+        if type(expires) is not int or not _ID.fullmatch(id):
+            return None
+        return id, expires, scopes.parse(scope)
     except (binascii.Error, ValueError, TypeError, BadScope, RecursionError):
         return None

@@ -1,8 +1,9 @@
 """Metadata, manifest lists and manifests of Iceberg, made on request from the trees of states.
 
 A manifest holds the files of one leaf of a tree, so a commit changes few of them. The ones made last
-stay in memory, and nothing is stored. Bytes depend on the state and the folder alone: a list has
-the length of a manifest that may be made again when it is read.
+stay in memory, and nothing is stored. A repaired fragment keeps its id and has other files, so bytes
+depend on the folder, the state and the files that its fragments have at the time. The name of a
+manifest has a digest of its files: a list leads to manifests of the lengths that it has, or to none.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from hashlib import sha256
 from io import BytesIO
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.errors import HeadgateError
@@ -24,6 +26,7 @@ from controlplane.core.iceberg.table_metadata import IcebergHead
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
+from controlplane.core.model.tasks import Fragment
 from controlplane.core.s3.part_names import part_name
 from controlplane.core.tree import EMPTY_ROOT, Entry, NodeCache
 from controlplane.operations import known_fragments
@@ -40,9 +43,11 @@ MOST_PARTITIONS = 1_000_000  # of a state whose manifests are made
 MOST_SNAPSHOTS = 100
 MOST_STATES = 400  # that are looked at for snapshots
 MADE_BYTES = 64 << 20
+LENGTH_BYTES = 256 << 10  # of the lengths of manifests, as digits
+FilesOf: TypeAlias = Callable[[Entry, Fragment], Iterator[DataFile]]
 _SYNC = bytes(16)  # the marker between blocks: any, but always the same
 _NAME = re.compile(r"metadata/(?P<kind>snap-|m-)?(?P<generation>[1-9][0-9]{0,15})-[0-9a-f-]+")
-_NUMBER = re.compile(r"-(?P<number>0|[1-9][0-9]{0,8})\.avro", re.ASCII)
+_NUMBER = re.compile(r"-(?P<number>0|[1-9][0-9]{0,8})-[0-9a-f]+\.avro", re.ASCII)
 
 
 class TooManyPartitions(HeadgateError):
@@ -51,12 +56,24 @@ class TooManyPartitions(HeadgateError):
     code = "too-many-partitions"
 
 
-class _Made(NamedTuple):
-    """A manifest. `files`, `rows`: how many are in it."""
+class _Leaf(NamedTuple):
+    """A leaf of a tree, and the files of its partitions in order."""
 
-    body: bytes
-    files: int
-    rows: int
+    digest: bytes
+    entries: tuple[Entry, ...]
+    fragments: Mapping[bytes, Fragment]
+
+    def files(self) -> Iterator[FileEntry]:
+        for partition in self.entries:
+            yield from self.fragments[partition.fragment].files
+
+    def digest_of_files(self) -> bytes:
+        """Another one where a fragment was repaired."""
+        return sha256(
+            json.dumps(
+                [[file["path"], file["size"], file["rows"]] for file in self.files()]
+            ).encode()
+        ).digest()
 
 
 class IcebergFiles:
@@ -64,7 +81,7 @@ class IcebergFiles:
 
     def __init__(self, nodes: NodeCache, namespace: str) -> None:
         self._nodes, self._namespace = nodes, namespace
-        self._made = MadeBodies(MADE_BYTES)
+        self._made, self._lengths = MadeBodies(MADE_BYTES), MadeBodies(LENGTH_BYTES)
 
     def metadata(self, tx: Tx, table: TableAddress, newest: State) -> Json:
         """The metadata of a table whose current snapshot is a state."""
@@ -84,7 +101,7 @@ class IcebergFiles:
             leaf = self._leaf_in(tx, state, name)
             if leaf is None:
                 return None
-            body = self._manifest(tx, table, state, leaf).body
+            body = self._manifest(table, state, leaf)
         return MadeFile(name, body, state.at)
 
     def _head(self, tx: Tx, table: TableAddress) -> IcebergHead:
@@ -99,62 +116,78 @@ class IcebergFiles:
 
     def _list(self, tx: Tx, table: TableAddress, state: State) -> bytes:
         check_size(table, state)
-        key = ("list", table.folder, state.generation, state.root, schema_id(state.schema))
-
-        def made() -> tuple[bytes]:
-            made_manifests = (
-                self._manifest(tx, table, state, leaf) for leaf in self._leaves(tx, state)
-            )
-            location = self._location(table)
-            records = [
+        location = self._location(table)
+        records = []
+        for number, digest in enumerate(self._leaves(tx, state)):
+            leaf = _leaf(self._nodes, tx, digest)
+            name = table_metadata.manifest_file(state, number, leaf.digest_of_files())
+            sizes = [file["rows"] for file in leaf.files()]
+            records.append(
                 manifest_records.list_entry(
-                    f"{location}/{table_metadata.manifest_file(state, number)}",
-                    len(made.body),
-                    files=made.files,
-                    rows=made.rows,
+                    f"{location}/{name}",
+                    self._length(table, state, leaf),
+                    files=len(sizes),
+                    rows=sum(sizes),
                 )
-                for number, made in enumerate(made_manifests)
-            ]
-            return (_avro(manifest_records.LIST, records, {"format-version": "2"}),)
+            )
+        return _avro(manifest_records.LIST, records, {"format-version": "2"})
 
-        return self._made.get(key, made)[0]
-
-    def _leaf_in(self, tx: Tx, state: State, name: str) -> bytes | None:
-        """The leaf whose manifest a name means."""
+    def _leaf_in(self, tx: Tx, state: State, name: str) -> _Leaf | None:
+        """The leaf whose manifest a name means; None where its files are others by now."""
         match = _NUMBER.search(name)
-        if match is None or name != table_metadata.manifest_file(state, int(match["number"])):
+        if match is None or state.partitions > MOST_PARTITIONS:
             return None
-        if state.partitions > MOST_PARTITIONS:
+        number, leaves = int(match["number"]), self._leaves(tx, state)
+        if number >= len(leaves):
             return None
-        return next(islice(self._leaves(tx, state), int(match["number"]), None), None)
+        leaf = _leaf(self._nodes, tx, leaves[number])
+        own_name = table_metadata.manifest_file(state, number, leaf.digest_of_files())
+        return leaf if name == own_name else None
 
-    def _leaves(self, tx: Tx, state: State) -> Iterator[bytes]:
+    def _leaves(self, tx: Tx, state: State) -> tuple[bytes, ...]:
+        """The digests of all leaves of a state, in order."""
         if state.root == EMPTY_ROOT:
-            return iter(())
-        return tree.leaf_digests(self._nodes.over(tx.nodes), state.root)
+            return ()
+        nodes = self._nodes.over(tx.nodes)
+        return self._made.get(
+            ("leaves", state.root), lambda: tuple(tree.leaf_digests(nodes, state.root))
+        )
 
-    def _manifest(self, tx: Tx, table: TableAddress, state: State, leaf: bytes) -> _Made:
-        def made() -> tuple[bytes, bytes, bytes]:
-            entries = _entries(self._nodes, tx, leaf)
-            files = [file for file, _ in self.data_files(tx, table, state, entries)]
+    def _length(self, table: TableAddress, state: State, leaf: _Leaf) -> int:
+        """The bytes of a manifest. Lengths stay longer than manifests: a list needs no more."""
+        key = _manifest_key(table, state, leaf)
+        (digits,) = self._lengths.get(
+            key, lambda: (b"%d" % len(self._manifest(table, state, leaf)),)
+        )
+        return int(digits)
+
+    def _manifest(self, table: TableAddress, state: State, leaf: _Leaf) -> bytes:
+        def made() -> tuple[bytes]:
+            files_of = self.files_of(table, state)
+            files = (
+                manifest_records.file_entry(file)
+                for partition in leaf.entries
+                for file in files_of(partition, leaf.fragments[partition.fragment])
+            )
             header = _manifest_header(iceberg_schema(state.schema))
-            body = _avro(manifest_records.MANIFEST, map(manifest_records.file_entry, files), header)
-            return body, b"%d" % len(files), b"%d" % sum(file.rows for file in files)
+            return (_avro(manifest_records.MANIFEST, files, header),)
 
-        key = ("manifest", table.folder, leaf, schema_id(state.schema))
-        body, files, rows = self._made.get(key, made)
-        return _Made(body, int(files), int(rows))
+        return self._made.get(_manifest_key(table, state, leaf), made)[0]
 
-    def data_files(
-        self, tx: Tx, table: TableAddress, state: State, entries: Sequence[Entry]
-    ) -> Iterator[tuple[DataFile, FileEntry]]:
-        """The files of some partitions of a state. Raises CorruptNode."""
+    def files_of(self, table: TableAddress, state: State) -> FilesOf:
+        """The files of a partition of a state, in the order of its fragment."""
         location, fields = self._location(table), iceberg_schema(state.schema)
-        fragments = known_fragments.of(tx, entries)
-        for key, fragment, _ in entries:
-            for number, file in enumerate(fragments[fragment].files):
-                path = f"{location}/{part_name(key, number, fragment.hex())}"
-                yield data_file(path, file, state.schema, fields), file
+
+        def files(partition: Entry, fragment: Fragment) -> Iterator[DataFile]:
+            for number, file in enumerate(fragment.files):
+                path = f"{location}/{part_name(partition.key, number, partition.fragment.hex())}"
+                yield data_file(path, file, state.schema, fields)
+
+        return files
+
+
+def _manifest_key(table: TableAddress, state: State, leaf: _Leaf) -> tuple[str | bytes, ...]:
+    return (table.folder, leaf.digest, leaf.digest_of_files(), schema_id(state.schema))
 
 
 def check_size(table: TableAddress, state: State) -> None:
@@ -166,9 +199,10 @@ def check_size(table: TableAddress, state: State) -> None:
         )
 
 
-def _entries(nodes: NodeCache, tx: Tx, leaf: bytes) -> tuple[Entry, ...]:
-    """A leaf is a tree by itself."""
-    return tuple(tree.scan(nodes.over(tx.nodes), leaf))
+def _leaf(nodes: NodeCache, tx: Tx, digest: bytes) -> _Leaf:
+    """A leaf is a tree by itself. Raises CorruptNode."""
+    entries = tuple(tree.scan(nodes.over(tx.nodes), digest))
+    return _Leaf(digest, entries, known_fragments.of(tx, entries))
 
 
 def _state_in(tx: Tx, table: TableAddress, name: str) -> State | None:

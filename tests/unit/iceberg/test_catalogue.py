@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import fastavro
@@ -13,12 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.exceptions import BaseError
 
+from controlplane.core.iceberg import iceberg_schema, scan_filter
 from controlplane.core.model.branches import Branch
 from controlplane.core.rights import TokenScope
 from controlplane.core.scopes import Scope
 from controlplane.operations.desired import tokens, vended_keys
 from controlplane.services.iceberg import scan_plans
 from controlplane.services.s3 import iceberg_files
+from controlplane.services.s3.made_bodies import MadeBodies
 from tests.unit.iceberg.world import TABLE, Catalogue, Files, catalogue, ids_of, mapping_of
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
@@ -158,7 +163,41 @@ def test_a_commit_changes_no_manifest_of_other_leaves(orders: Catalogue) -> None
     assert fastavro.reader(io.BytesIO(before)).metadata["format-version"] == "2"
 
 
+def test_a_repaired_fragment_has_its_new_files(tmp_path: Path) -> None:
+    """It keeps its id, so the tree stays as it was."""
+    world = RecordWorld(tmp_path)
+    rows = [order(1), order(2)]
+    before = world.fragment(rows)
+    world.commit({"a": before})
+    with catalogue(world) as place:
+        table = place.get(TABLE)
+        files, url = Files(table["config"]), table["metadata"]["snapshots"][-1]["manifest-list"]
+        assert [entry["data_file"]["record_count"] for entry in files.entries(url)] == [2]
+        (earlier,) = files.records(url)
+        with world.store.begin() as tx:
+            tx.traces.condemn([before.id])
+        repaired = world.fragment(rows, files=2)
+        assert repaired.id == before.id
+        world.commit({"a": repaired})
+        for snapshot in place.get(TABLE)["metadata"]["snapshots"]:
+            entries = files.entries(snapshot["manifest-list"])
+            assert [entry["data_file"]["record_count"] for entry in entries] == [1, 1]
+        with pytest.raises(FileNotFoundError):
+            files.body(earlier["manifest_path"])  # and no body of another length
+
+
 # --- schemas
+
+
+def test_two_columns_of_one_id_are_in_no_mapping_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes of their names are equal."""
+    monkeypatch.setattr(iceberg_schema, "_hashed", lambda path, family: 7)
+    of = iceberg_schema.iceberg_schema
+    a, b = of(struct(a="long")), of(struct(b="long"))
+    assert not iceberg_schema.agree(b, a.ids)
+    assert iceberg_schema.agree(a, a.ids)
+    both = {("a",): 7, ("b",): 8}
+    assert of(struct(a="long", b="long")).ids == of(struct(b="long", a="long")).ids == both
 
 
 def test_ids_follow_names_and_families_of_types(orders: Catalogue) -> None:
@@ -230,6 +269,10 @@ def test_the_key_of_a_table_reads_this_table_and_ends(orders: Catalogue) -> None
     forged = {**table["config"], "s3.access-key-id": table["config"]["s3.access-key-id"] + "a"}
     with pytest.raises(BaseError, match="403"):
         Files(forged).body(url)
+    for text in ('["a",Infinity,"main"]', '["\\ud800",9999999999,"main"]', '[1,9999999999,"main"]'):
+        key = vended_keys.PREFIX + b32encode(text.encode()).decode().rstrip("=").lower()
+        with pytest.raises(BaseError, match="403"):
+            Files({**table["config"], "s3.access-key-id": key}).body(url)
     tokens.revoke(orders.world.ctx, token.id)
     with pytest.raises(BaseError, match="403"):
         files.body(url)
@@ -295,6 +338,70 @@ def test_requests_for_plans_are_checked(orders: Catalogue) -> None:
     gone = (404, "NoSuchPlanTaskException")
     for task in (None, "", "x", "W10="):
         assert orders.error("POST", f"{TABLE}/tasks", {"plan-task": task}) == gone
+    root = "00" * 32
+    for text in (
+        f'[Infinity,"{root}",null,""]',
+        f'[2.7,"{root}",null,""]',
+        f'[true,"{root}",null,""]',
+        f'[2,"{root}",null,"\\ud800"]',
+        f'[2,"{root}",null,1]',
+        '[2,"",null,""]',
+    ):
+        assert orders.error("POST", f"{TABLE}/tasks", {"plan-task": token_of(text)}) == gone, text
+    for filter in (f'"{"x" * 20_000}"', "NaN", '"\\ud800"'):
+        task = token_of(f'[2,"{root}",{filter},""]')
+        assert orders.error("POST", f"{TABLE}/tasks", {"plan-task": task}) == bad
+
+
+def token_of(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode()
+
+
+def test_null_is_not_equal_to_a_value(orders: Catalogue) -> None:
+    """Where Iceberg says so: SQL does not."""
+    rows: dict[str, list[Any]] = {"a": [{"k": 1}, {"k": None}], "b": [{"k": 1}], "c": [{"k": 2}]}
+    orders.world.commit(rows, "shop.nulls", schema=struct(k="long"))
+    is_one = compared("eq", "k", 1)
+    either = {"type": "or", "left": is_one, "right": compared("gt", "k", 5)}
+    expected = {
+        json.dumps(filter): keys
+        for filter, keys in (
+            (compared("not-eq", "k", 1), ["a", "c"]),
+            ({"type": "not", "child": is_one}, ["a", "c"]),
+            ({"type": "not", "child": {"type": "not", "child": is_one}}, ["a", "b"]),
+            ({"type": "not", "child": either}, ["a", "c"]),
+            ({"type": "not", "child": {"type": "in", "term": "k", "values": [1]}}, [*"abc"]),
+        )
+    }
+    for filter, keys in expected.items():
+        page = orders.post("main/namespaces/shop/tables/nulls/plan", {"filter": json.loads(filter)})
+        paths = [task["data-file"]["file-path"] for task in page["file-scan-tasks"]]
+        assert [path.split("nulls/")[1][0] for path in paths] == keys, filter
+
+
+def test_a_long_filter_ends_a_page_early(
+    orders: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By comparisons, and by bytes of an answer: each task has the filter."""
+    values = {"type": "in", "term": "k", "values": [2, *range(100, 199)]}
+    monkeypatch.setattr(scan_plans, "MOST_WORK", 150)
+    page = orders.post(f"{TABLE}/plan", {"filter": values})
+    assert len(page["plan-tasks"]) == 1
+    assert names(orders.planned(values)) == [2]
+    monkeypatch.undo()
+    monkeypatch.setattr(scan_plans, "MOST_BYTES", 10_000)
+    page = orders.post(f"{TABLE}/plan", {"filter": {"type": "odd", "pad": "x" * 9_000}})
+    assert len(page["file-scan-tasks"]) == 2
+    assert len(page["plan-tasks"]) == 1
+
+
+def test_of_many_values_the_ends_are_compared(orders: Catalogue) -> None:
+    schema = struct(k="long", day="date")
+    many = {"type": "in", "term": "k", "values": [1000, *range(300)]}
+    condition = scan_filter.condition_of(many, schema)
+    assert scan_filter.comparisons(condition) <= 3
+    assert names(orders.planned({**many, "values": [*range(3, 1000)]})) == [3]
+    assert names(orders.planned({**many, "values": [*range(10, 1000)]})) == []
 
 
 def test_too_many_partitions_have_plans_and_no_manifests(
@@ -305,6 +412,22 @@ def test_too_many_partitions_have_plans_and_no_manifests(
     with pytest.raises(BaseError, match="scan-planning-mode"):
         Files(table["config"]).body(table["metadata"]["snapshots"][-1]["manifest-list"])
     assert names(orders.planned()) == [1, 2, 3]
+
+
+def test_a_file_is_made_by_one_thread_for_all_that_request_it() -> None:
+    bodies, is_second_maker, makers = MadeBodies(100), Event(), []
+
+    def make() -> tuple[bytes]:
+        makers.append(1)
+        if len(makers) > 1:
+            is_second_maker.set()
+        is_second_maker.wait(0.3)  # of a right cache it never comes
+        return (b"x",)
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(bodies.get, "key", make) for _ in range(2)]
+    assert [answer.result() for answer in answers] == [(b"x",), (b"x",)]
+    assert len(makers) == 1
 
 
 def test_an_empty_table_has_no_manifests(orders: Catalogue) -> None:

@@ -10,7 +10,6 @@ key of the S3 view for it, which reads this one dataset and ends with the token.
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -258,7 +257,9 @@ class _Answers:
     def _credentials(self, request: _CatalogueRequest, address: TableAddress) -> Mapping[str, str]:
         """A key of the S3 view that reads this dataset, in this branch, for some hours."""
         scope = scopes.Scope(address.ref.branch, address.dataflow, address.dataset)
-        key = vended_keys.access_key(request.token, scope, time.time() + KEY_S)
+        with self._store.read(request.token.namespace) as tx:
+            expires = tx.now() + KEY_S
+        key = vended_keys.access_key(request.token, scope, expires)
         secret = s3_keys.secret_key(self._parts.s3_secret, request.token.namespace, key)
         return {"s3.access-key-id": key, "s3.secret-access-key": secret}
 
