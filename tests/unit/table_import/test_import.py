@@ -260,6 +260,9 @@ def test_why_says_who_imported_it(world: Trial) -> None:
     assert "imported rows of shop.doubled" in str(why)
     history = datasets.history(world.ctx, "main", "shop.doubled", before=None, limit=1)
     assert history["items"][0]["cause"] == "imported"
+    with world.store.read() as tx:
+        changes = [(change.action, change.target) for change in tx.audit.changes("main")]
+    assert ("import", "shop.doubled") in changes
 
 
 def test_what_is_no_transform_is_refused(world: Trial) -> None:
