@@ -18,14 +18,7 @@ from typing import Protocol
 from dataplane.contract.archives import MEMBERS
 from dataplane.contract.jobs import ConnectJob, ListJob
 from dataplane.contract.source_objects import ListingResult
-from dataplane.listing import (
-    archive_listing,
-    http_listing,
-    local_files,
-    object_store_listing,
-    sftp_listing,
-    unchanged,
-)
+from dataplane.listing import local_files, object_store_listing, unchanged
 from dataplane.listing.bounds import ListingBounds
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import Versions
@@ -44,13 +37,19 @@ def list_files(
     listed.
     """
     variant, bounds = _variant(job["location"]), ListingBounds.of(os.environ)
-    in_archives = MEMBERS in (job.get("settings") or {})
-    of_files = archive_listing.archives_job(job) if in_archives else job
-    with variant.fingerprinted(of_files, cache, Places.of(os.environ, lake), bounds) as files:
-        if not in_archives:
+    places = Places.of(os.environ, lake)
+    if MEMBERS not in (job.get("settings") or {}):
+        with variant.fingerprinted(job, cache, places, bounds) as files:
             return unchanged.result(files, job, cache, place)
-        with archive_listing.members_of(files, job, cache, bounds) as members:
-            return unchanged.result(members, job, cache, place)
+
+    from dataplane.listing import archive_listing
+
+    archives = archive_listing.archives_job(job)
+    with (
+        variant.fingerprinted(archives, cache, places, bounds) as files,
+        archive_listing.members_of(files, job, cache, bounds) as members,
+    ):
+        return unchanged.result(members, job, cache, place)
 
 
 def check_folder(job: ConnectJob) -> None:
@@ -69,8 +68,13 @@ class _Variant(Protocol):
 
 
 def _variant(location: str) -> _Variant:
+    """Those of servers are imported where one is listed: most workers list none."""
     if is_http(location):
+        from dataplane.listing import http_listing
+
         return http_listing
     if is_sftp(location):
+        from dataplane.listing import sftp_listing
+
         return sftp_listing
     return object_store_listing if is_remote(location) else local_files
