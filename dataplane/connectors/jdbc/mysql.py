@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pymysql.connections import Connection
 
-    from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress
+    from typing import Any as DatabaseAddress
 
 CONNECT_S = 10
 LOCK_S = 60
