@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress
+    from typing import Any as DatabaseAddress
     from dataplane.connectors.source_reader import SourceReader
     from dataplane.contract.jobs import SourceJob
 
