@@ -27,6 +27,7 @@ from dataplane.listing.glob import BadGlob, braces
 from dataplane.listing.served_listing import partitions_of
 from dataplane.listing.unchanged import LocationFingerprint
 from dataplane.listing.version_cache import FileReading, Versions
+from dataplane.storage.file_process import MOST_BYTES
 from dataplane.storage.http_files import (
     GONE,
     PREFIX,
@@ -39,7 +40,6 @@ from dataplane.storage.http_files import (
     strong_etag,
 )
 from dataplane.storage.refused_places import Places
-from dataplane.storage.source_copies import MOST_BYTES
 from dataplane.storage.source_stores import Moved, StoreAccess, version_by
 from dataplane.task_failures import TaskFailure
 

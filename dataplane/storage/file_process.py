@@ -17,6 +17,7 @@ ERROR_BYTES = 100_000  # of standard error, from its end
 MEMORY_BYTES = 2 << 30
 CPU_S = 600
 WALL_S = 1800
+MOST_BYTES = 8 << 30  # of one file that is copied
 
 
 def bound_process(disk_bytes: int) -> None:

@@ -21,10 +21,9 @@ from urllib.parse import urlsplit
 from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.secrets import resolved
-from dataplane.storage.file_process import WALL_S
+from dataplane.storage.file_process import MOST_BYTES, WALL_S
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
-from dataplane.storage.source_copies import MOST_BYTES
 from dataplane.storage.source_stores import Moved, path_of, root_of
 from dataplane.task_failures import TaskFailure
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.source_objects import SourceObject
-from dataplane.storage.file_process import WALL_S
+from dataplane.storage.file_process import MOST_BYTES, WALL_S
 from dataplane.storage.source_stores import (
     ALL_BYTES,
     Moved,
@@ -30,7 +30,6 @@ from dataplane.storage.source_stores import (
 )
 from dataplane.task_failures import TaskFailure
 
-MOST_BYTES = 8 << 30  # of one file
 CHUNK = 1 << 20
 
 

@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType
 
 from dataplane.connectors.jdbc.column_values import arrow_column
-from dataplane.connectors.jdbc.dialect import TableColumn
-from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress, connected
+from dataplane.connectors.jdbc.dialect import DatabaseAddress, TableColumn
+from dataplane.connectors.jdbc.jdbc_connection import connected
 from dataplane.connectors.jdbc.jdbc_listing import Slice, Table, version_of
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import LABEL, TaskError

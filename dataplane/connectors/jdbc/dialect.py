@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from dataplane.contract.schemas import Json
 from dataplane.contract.types import decimal_digits
@@ -18,11 +20,7 @@ from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-    from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress
-    from dataplane.connectors.source_reader import SourceReader
-    from dataplane.contract.jobs import SourceJob
     from dataplane.contract.schemas import Schema
 
 OURS = "_headgate_row"  # the name of a row in our queries: no column of theirs has it
@@ -85,6 +83,7 @@ class DatabaseDialect:
     types: ClassVar[Mapping[str, str]] = {}
     nested: ClassVar[str]  # the type for nested values, as JSON
     key_text: ClassVar[str]  # the type for texts of `_partition`
+    has_spark_reader: ClassVar[bool] = False  # slices are read by Spark's JDBC source
     # Whether rows of a partition are found by the columns of its key: texts of keys are then values
     finds_by_columns: ClassVar[bool] = False
     read_isolation: ClassVar[tuple[str, ...]] = ()  # before a transaction that reads one snapshot
@@ -98,14 +97,6 @@ class DatabaseDialect:
 
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
         raise NotImplementedError
-
-    def reading(
-        self, session: SparkSession, job: SourceJob, place: DatabaseAddress
-    ) -> AbstractContextManager[SourceReader]:
-        """Rows of slices in Spark, by this client in Spark's Python workers."""
-        from dataplane.connectors.jdbc.client_reader import reading
-
-        return reading(session, job, place)
 
     def failure_of(self, error: BaseException) -> tuple[str, str] | None:
         """The code, or nothing, and the message of an error of the client; None for other errors."""
@@ -325,6 +316,34 @@ class DatabaseDialect:
             f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
             f" WHERE schema_name = {schema_text}){self.no_table()}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """The place and the login of a database. Secrets are resolved: it must not be logged or
+    stored."""
+
+    dialect: DatabaseDialect
+    url: str  # without user and password
+    user: str
+    password: str
+    parameters: Mapping[str, str]
+
+    @property
+    def host(self) -> str:
+        return self._parts.hostname or "localhost"
+
+    @property
+    def port(self) -> int:
+        return self._parts.port or self.dialect.port
+
+    @property
+    def database(self) -> str:
+        return unquote(self._parts.path.lstrip("/"))
+
+    @property
+    def _parts(self) -> SplitResult:
+        return urlsplit(self.url.removeprefix("jdbc:"))
 
 
 class RowQuery(NamedTuple):

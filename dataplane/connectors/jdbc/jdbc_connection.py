@@ -4,12 +4,16 @@ words."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, Kind
+from dataplane.connectors.jdbc.dialect import (
+    DatabaseAddress,
+    DatabaseDialect,
+    DatabaseSession,
+    Kind,
+)
 from dataplane.connectors.jdbc.dialects import DIALECTS
 from dataplane.contract.jdbc_options import refused_parameters
 from dataplane.contract.jobs import ConnectorJob
@@ -17,34 +21,6 @@ from dataplane.secrets import resolved
 from dataplane.task_failures import TaskFailure
 
 PASSING = ("host-unknown", "connection-refused", "host-unreachable")
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseAddress:
-    """The place and the login of a database. Secrets are resolved: it must not be logged or
-    stored."""
-
-    dialect: DatabaseDialect
-    url: str  # without user and password
-    user: str
-    password: str
-    parameters: Mapping[str, str]
-
-    @property
-    def host(self) -> str:
-        return self._parts.hostname or "localhost"
-
-    @property
-    def port(self) -> int:
-        return self._parts.port or self.dialect.port
-
-    @property
-    def database(self) -> str:
-        return unquote(self._parts.path.lstrip("/"))
-
-    @property
-    def _parts(self) -> SplitResult:
-        return urlsplit(self.url.removeprefix("jdbc:"))
 
 
 def address(job: ConnectorJob) -> DatabaseAddress:

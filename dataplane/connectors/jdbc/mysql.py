@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pymysql.connections import Connection
 
-    from typing import Any as DatabaseAddress
+    from dataplane.connectors.jdbc.dialect import DatabaseAddress
 
 CONNECT_S = 10
 LOCK_S = 60

@@ -21,11 +21,8 @@ from dataplane.contract.schemas import Schema, column_names
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
-    from typing import Any as DatabaseAddress
-    from dataplane.connectors.source_reader import SourceReader
-    from dataplane.contract.jobs import SourceJob
+    from dataplane.connectors.jdbc.dialect import DatabaseAddress
 
 CONNECT_S = 10
 # Texts of values are what versions are made of: they must not depend on the server's or the user's
@@ -136,19 +133,13 @@ class Postgresql(DatabaseDialect):
     nested = "jsonb"
     key_text = "text"
     finds_by_columns = True
+    has_spark_reader = True
     read_isolation = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
 
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
         import psycopg
 
         return PostgresSession(psycopg.connect(**libpq_options(address), autocommit=True))
-
-    def reading(
-        self, session: SparkSession, job: SourceJob, place: DatabaseAddress
-    ) -> AbstractContextManager[SourceReader]:
-        from dataplane.connectors.jdbc.postgresql_reader import reading
-
-        return reading(session, job, place)
 
     def failure_of(self, error: BaseException) -> tuple[str, str] | None:
         import psycopg

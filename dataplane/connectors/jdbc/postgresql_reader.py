@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
-from dataplane.connectors.jdbc.jdbc_connection import DatabaseAddress, connected
+from dataplane.connectors.jdbc.dialect import DatabaseAddress
+from dataplane.connectors.jdbc.jdbc_connection import connected
 from dataplane.connectors.jdbc.jdbc_listing import Slice, Table, snapshot
 from dataplane.connectors.jdbc.postgresql import POSTGRESQL, PostgresSession
 from dataplane.connectors.jdbc.slice_sums import Comparison, comparing
