@@ -162,7 +162,7 @@ def _sources(text: str) -> tuple[str, ...]:
     they start."""
     entries = tuple(entry for part in text.split(",") if (entry := part.strip()))
     for entry in entries:
-        if not re.match(r"/|file:/|(s3|gs|abfss?)://[^/]", entry):
+        if not re.match(r"/|file:/|(s3|gs|abfss?|https?|sftp)://[^/]", entry):
             like = "absolute folders and prefixes such as /data, s3://bucket/prefix, separated by commas"
             raise BadSetting(f"HEADGATE_SOURCES has {entry!r}; it must be {like}")
     if not entries:

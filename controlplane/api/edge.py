@@ -19,6 +19,7 @@ from controlplane import logs
 from controlplane.api import problem_json
 from controlplane.api.driver_app import PREFIX, DriverApp
 from controlplane.api.driver_services import DriverServices
+from controlplane.services.iceberg import register as iceberg
 from controlplane.services.s3 import register as s3
 from controlplane.services.sharing import register as sharing
 from controlplane.ui.page_recognition import is_for_pages
@@ -38,8 +39,8 @@ log = logs.get("api")
 
 
 class Gateway:
-    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing and
-    the pages at their first request."""
+    """All that is served: drivers' routes at once; the application, the S3 view, Delta Sharing, the
+    catalogue of Iceberg and the pages at their first request."""
 
     def __init__(self, drivers: DriverServices, services: LazyServices) -> None:
         self._services = services
@@ -48,9 +49,10 @@ class Gateway:
             LazyApp(services),
             drivers.counters,
         )
-        self._s3, self._sharing, self._pages = (
+        self._s3, self._sharing, self._iceberg, self._pages = (
             LazyApplication(services, s3.app),
             LazyApplication(services, sharing.app),
+            LazyApplication(services, iceberg.app),
             LazyApplication(services, _pages),
         )
 
@@ -77,6 +79,8 @@ class Gateway:
             app = self._s3
         elif sharing.is_for_sharing(scope):
             app = self._sharing
+        elif iceberg.is_for_iceberg(scope):
+            app = self._iceberg
         elif is_for_pages(scope):
             app = self._pages
             if scope["method"] == "HEAD":

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, TypeAlias, TypeVar
 
 from anyio import to_thread
@@ -21,6 +22,7 @@ from controlplane.operations.work import listing_requests
 from controlplane.operations.work.listing_requests import ListingRequests
 
 T = TypeVar("T")
+Questions: TypeAlias = Callable[[], tuple[AnalyseRequest, ...]]
 LISTED_S = 60.0  # how long a request waits for listings and analyses, where it does not say
 UNANALYSED = "Spark has not answered in {timeout_s:g} s"
 NO_DRIVER = "Spark ended: {reason}"
@@ -81,11 +83,19 @@ def analysed(
 ) -> Iterator[str]:
     """Have Spark analyse an edit, layer by layer: the columns of a query are inputs to the analysis
     of its readers. Yields why answers are missing, if any. All requests are deleted at the end."""
+    questions = partial(blueprints.questions, call.context, branch, sources, looked)
+    with answered(call, branch, questions, deadline, timeout_s) as unanswered:
+        yield unanswered
+
+
+@contextmanager
+def answered(
+    call: Call, branch: str, questions: Questions, deadline: float, timeout_s: float
+) -> Iterator[str]:
+    """As `analysed`, of what `questions` says at each layer."""
     datasets: set[str] = set()
     try:
-        yield _ask(
-            call, branch, sources, datasets, deadline=deadline, timeout_s=timeout_s, looked=looked
-        )
+        yield _ask(call, branch, questions, datasets, deadline=deadline, timeout_s=timeout_s)
     finally:
         if datasets:
             edit_review.forget(call.context, branch, sorted(datasets))
@@ -94,14 +104,13 @@ def analysed(
 def _ask(
     call: Call,
     branch: str,
-    sources: Sequence[blueprints.SentBlueprint],
+    questions: Questions,
     datasets: set[str],
     *,
     deadline: float,
     timeout_s: float,
-    looked: str,
 ) -> str:
-    while requests := blueprints.questions(call.context, branch, sources, looked):
+    while requests := questions():
         datasets |= {request.task.dataset for request in requests}
         layer = _Layer(call, branch, requests)
         layer.ask()

@@ -29,6 +29,7 @@ COUNTED = {  # name -> words, label
     "token_failures": ("Requests without a valid token, or with one that may not.", ""),
     "claims": ("Claims by outcome.", "outcome"),
     "s3_answers": ("Answers of the S3 view by status, refusals by code.", "code"),
+    "iceberg_answers": ("Answers of the catalogue of Iceberg by status.", "status"),
     "sharing_answers": ("Answers to recipients of Delta Sharing by status.", "status"),
     "s3_sent_bytes": ("Bytes that the S3 view sent.", ""),
     "openlineage_events": ("OpenLineage events by what became of them.", "outcome"),

@@ -12,7 +12,7 @@ import typer
 
 from controlplane.cli import options, work_views
 from controlplane.cli.command import ClientRequest, Commands, ask, command
-from controlplane.cli.output import is_fancy, printable
+from controlplane.cli.output import is_fancy, printable, show
 
 if TYPE_CHECKING:
     from controlplane.client import Headgate
@@ -63,7 +63,7 @@ def logs(
         str | None,
         typer.Argument(
             metavar="[ATTEMPT | DATAFLOW.DATASET]",
-            help="An attempt as `why` and `status` name it, or a dataset: its newest attempt.",
+            help="An attempt, or a dataset: its newest attempt. All are listed by default.",
             show_default=False,
         ),
     ] = None,
@@ -79,14 +79,16 @@ def logs(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Show the last lines of a driver: of the one that had an attempt, or a dataset's newest
-    one."""
-    if (subject is None) == (driver is None):
-        raise typer.BadParameter(
-            "name an attempt, a dataset, or a driver with --driver", param_hint="ATTEMPT"
-        )
+    """Show the last lines of a driver, or list logs. The driver is the one that had an attempt, or
+    a dataset's newest one; without either, the newest attempt of each dataset is listed."""
+    if subject is not None and driver is not None:
+        raise typer.BadParameter("name an attempt or a dataset, or a driver", param_hint="--driver")
     session = options.session(ctx)
     with session.connect(home) as client:
+        if subject is None and driver is None:
+            status = client.status(branch=branch, long=True)
+            show(status, work_views.newest_attempts(status), session.output)
+            return
         read = _reader(client, subject, driver, branch, tail)
         for text in _followed(read) if follow else (read(),):
             _write(text)

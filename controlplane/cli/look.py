@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controlplane import settings
-from controlplane.cli import failures, options, plan_views, views, why_views, words, work_views
+from controlplane.cli import (
+    completion,
+    failures,
+    options,
+    plan_views,
+    views,
+    why_views,
+    words,
+    work_views,
+)
 from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import Lines, problem_excerpts, problem_lines, show
 from controlplane.cli.partition_keys import with_stored_key
@@ -217,6 +226,9 @@ def status(
     long: Annotated[
         bool, typer.Option("--long", "-l", help="Also what the last commits took, and what runs.")
     ] = False,
+    shows_all: Annotated[
+        bool, typer.Option("--all", help="Also datasets and exports that are fine.")
+    ] = False,
     explain: options.Explain = False,
     home: options.Home = None,
     branch: options.Branch = "main",
@@ -225,8 +237,8 @@ def status(
     detailed: options.DetailedExit = False,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show the state of dataflows, their datasets and targets. Exits with 1 where something failed
-    or is blocked."""
+    """Show the state of dataflows, and what is not fine in them. Exits with 1 where something
+    failed or is blocked."""
     session = options.session(ctx, output)
     if refresh:
         with session.connect_to_list(home, timeout) as (client, timeout_s):
@@ -235,7 +247,9 @@ def status(
         with session.read(home) as reader:
             value = reader.status(target, branch=branch, long=long)
     times = work_views.times(value) if long else []
-    show(value, [*views.status(value), *times, *words.states(value, explain)], session.output)
+    is_whole = shows_all or long or target is not None
+    parts = views.status(value, shows_all=is_whole)
+    show(value, [*parts, *times, *words.states(value, explain)], session.output)
     if value["state"] in ("failed", "blocked"):
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(
@@ -265,14 +279,29 @@ def why(
 
 @command
 def checks(
-    dataset: options.DatasetAt,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DATAFLOW.DATASET[@AT]]",
+            help="All datasets by default. AT is a generation (12) or a time.",
+            autocompletion=completion.datasets,
+        ),
+    ] = None,
     generation: Generation = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show what is expected of a dataset's rows, and what was found. Exits with 1 where rows were
-    rejected."""
+    """Show expectations of rows, and their results. Exits with 1 where rows were rejected."""
+    if dataset is None:
+        if generation is not None:
+            raise typer.BadParameter("name its dataset", param_hint="--generation")
+        return ask(
+            lambda client: client.all_checks(branch=branch),
+            views.all_checks,
+            is_failure=lambda answer: any(checked["rejected"] for checked in answer["items"]),
+        )
+    name = dataset
     return ask(
-        lambda client: client.checks(dataset, branch=branch, generation=generation),
+        lambda client: client.checks(name, branch=branch, generation=generation),
         views.checks,
         is_failure=lambda value: bool(value["rejected"]),
     )

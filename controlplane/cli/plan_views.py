@@ -110,6 +110,14 @@ def cost_lines(value: PlanAnswer) -> list[str]:
     return [f"cost: {in_words(cost)}"] if cost is not None and value["items"] else []
 
 
+def driver_lines(plan: PlanAnswer) -> list[str]:
+    """What drivers cost without work, of dataflows that choose it."""
+    return [
+        f"drivers: {choice['dataflow']}, {choice['keep']}: {choice['sentence']}"
+        for choice in plan.get("drivers") or ()
+    ]
+
+
 def in_words(cost: PlanCost) -> str:
     """Such as `about 40 s of drivers (30 s to 1 min), 1,200 rows, 3.1 MB; unknown for a.b; 12
     partitions known already`."""
@@ -155,6 +163,7 @@ def comment(value: PlanAnswer) -> str:
     parts += _change_table(value.get("changes") or [])
     parts += _work(value)
     parts += _sources(value)
+    parts += [f"{escaped(line)}\n" for line in driver_lines(value)]
     parts += _differences(value.get("changes") or [])
     parts += _notices(value)
     parts.append(f"<sub>Planned from what was known at {value['as_of']}.</sub>\n")

@@ -25,6 +25,14 @@ def init(
     name: Annotated[
         str | None, typer.Option(help="Of the dataflow; the folder's by default.")
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            help="Describe the files and tables in it, in place of the example.",
+        ),
+    ] = None,
 ) -> None:
     """Make a project: a blueprint with its schema for editors, some data, a workflow for CI.
     Overwrites nothing."""
@@ -34,8 +42,15 @@ def init(
     options.session(ctx)
     if name is not None and (fault := text_forms.name(name)):
         raise typer.BadParameter(f"--name: {fault.message} ({fault.hint})")
-    chosen = name or project_files.name_for(folder)
+    chosen = name or project_files.name_for(source or folder)
     made = project_files.project_files(chosen)
+    if source is not None:
+        from controlplane.services.editor import folder_blueprint
+
+        blueprints = folder / "blueprints"
+        shown = project_files.relative(source, blueprints)
+        text = folder_blueprint.blueprint_of(source.absolute(), chosen, shown)
+        made = project_files.described(chosen, text)
     project_files.write_new(folder, made)
     sys.stdout.write("".join(f"{folder / path}\n" for path in made))
     sys.stderr.write(f"next: headgate run {folder / 'blueprints' / f'{chosen}.yaml'}\n")

@@ -8,12 +8,13 @@ their first sentences.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from typer._click.core import Command as BuiltCommand
@@ -76,6 +77,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "resume": "operate",
         "rollback": "rollback",
         "revert": "rollback",
+        "import": "imports",
         "branch": "branches",
         "feed": "feeds",
     },
@@ -113,13 +115,13 @@ class Sections(TyperGroup):
         self.commands = LazyCommands()  # type: ignore[assignment]  # nothing is added to them
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
-        """Names and first sentences, each section under its title."""
+        """Names and first clauses, each section under its title."""
         shown = MODULES.keys() if ctx.params.get("all") else DAILY
         width = formatter.width - 6 - max(map(len, shown))
         for title, section in SECTIONS.items():
             if names := [name for name in section if name in shown]:
                 with formatter.section(title):
-                    formatter.write_dl([(name, _first_sentence(name, width)) for name in names])
+                    formatter.write_dl([(name, _first_clause(name, width)) for name in names])
         if left_out := len(MODULES) - len(shown):
             formatter.write_paragraph()
             formatter.write_text(f"{left_out} more: headgate --all")
@@ -157,7 +159,11 @@ def _add(app: typer.Typer, name: str, command: Command | Group) -> None:
     app.add_typer(group, name=name)
 
 
-def _first_sentence(name: str, width: int) -> str:
+def _first_clause(name: str, width: int) -> str:
+    """What its help says first, in one line: whole clauses, so that nothing is cut off."""
     command = _loaded(name)
     text = inspect.getdoc(command) if callable(command) else command.help
-    return TyperCommand(name, help=text).get_short_help_str(width)
+    sentence = re.split(r"[.;:](?:\s|$)", " ".join((text or "").split()), maxsplit=1)[0]
+    while len(sentence) > width and ", " in sentence:
+        sentence = sentence.rpartition(", ")[0]
+    return sentence

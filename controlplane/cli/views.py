@@ -13,6 +13,7 @@ from controlplane.cli.status_notes import notes
 
 if TYPE_CHECKING:  # a command that only says what it takes needs none of them
     from controlplane.core.model.answers import (
+        AllChecksAnswer,
         ApplyAnswer,
         ChecksAnswer,
         ConnectionEntry,
@@ -65,15 +66,17 @@ def summary(value: RunAnswer) -> View:
     ]
 
 
-def status(value: StatusAnswer) -> View:
-    """State by dataflow, and drivers with a problem."""
+def status(value: StatusAnswer, *, shows_all: bool = True) -> View:
+    """State by dataflow, and drivers with a problem. Without `shows_all`, datasets and exports that
+    are fine are counted."""
     parts: list[TextTable | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
         head = (title, flow["problem"]) if "problem" in flow else (title,)
+        is_led = value.get("leader") is not None
         parts += [
             Lines(head),
-            *_things(flow["datasets"], flow["targets"], is_led=value.get("leader") is not None),
+            *_things(flow["datasets"], flow["targets"], is_led=is_led, shows_all=shows_all),
         ]
     sources = {
         d["name"]: d["as_of"]
@@ -133,25 +136,42 @@ def _standstill(still: Standstill, since: str) -> str:
 
 
 def _things(
-    datasets: Sequence[DatasetStatus], targets: Sequence[TargetStatus], *, is_led: bool
+    datasets: Sequence[DatasetStatus],
+    targets: Sequence[TargetStatus],
+    *,
+    is_led: bool,
+    shows_all: bool = True,
 ) -> list[TextTable | Lines]:
     """`is_led`: a process has sources listed. Where there is none, no listing is late."""
     parts: list[TextTable | Lines] = []
-    if datasets:
-        parts.append(_table("", DATASET_COLUMNS, datasets))
+    listed = [d for d in datasets if shows_all or not _is_fine(d)]
+    exports = [t for t in targets if shows_all or t["state"] != "up_to_date"]
+    if fine := len(datasets) + len(targets) - len(listed) - len(exports):
+        parts.append(Lines((f"{fine} up to date: `headgate status --all` lists them",)))
+    if listed:
+        parts.append(_table("", DATASET_COLUMNS, listed))
     if warnings := [d for d in datasets if d.get("checks")]:
         parts.append(Lines(tuple(line for d in warnings for line in _check_lines(d))))
     if late := [line for d in datasets if is_led for line in _late_lines(d)]:
         parts.append(Lines(tuple(late)))
     if lags := [line for d in datasets for line in _lag_lines(d)]:
         parts.append(Lines(tuple(lags)))
+    if marks := [d for d in datasets if "watermark" in d]:
+        parts.append(Lines(tuple(f"{d['name']}: {d['watermark']['sentence']}" for d in marks)))
     if lines := tuple(notes(datasets)):
         parts.append(Lines(lines))
-    if targets:
-        parts.append(_table("", TARGET_COLUMNS, targets))
+    if exports:
+        parts.append(_table("", TARGET_COLUMNS, exports))
     if reasons := _reasons([*datasets, *targets]):
         parts.append(Lines(tuple(reasons)))
     return parts
+
+
+def _is_fine(dataset: DatasetStatus) -> bool:
+    """Up to date, with data that is young enough, and without a warning."""
+    age = dataset.get("freshness")
+    is_late = age is not None and age["late"]
+    return dataset["state"] == "up_to_date" and not is_late and not dataset["checks"]
 
 
 def _reasons(things: Sequence[DatasetStatus | TargetStatus]) -> list[str]:
@@ -214,6 +234,7 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Row]) -> TextTable
 def plan(value: PlanAnswer) -> View:
     """The work that would run, and the cause of each item."""
     sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
+    sources += tuple(plan_views.driver_lines(value))
     if not value["items"]:
         if value.get("failed"):
             return [Lines(("nothing would run", *sources))]
@@ -360,6 +381,14 @@ def checks(value: ChecksAnswer) -> View:
     return parts or [
         Lines(("nothing is expected of it, or nothing was looked at yet: headgate why DATASET",))
     ]
+
+
+def all_checks(answer: AllChecksAnswer) -> View:
+    """Checks of all datasets, each under its name."""
+    parts: list[TextTable | Lines] = []
+    for checked in answer["items"]:
+        parts += [Lines((f"{checked['dataset']}: {checked['state']}",)), *checks(checked)]
+    return parts or [Lines(("nothing is expected of any dataset yet: `expect` in a blueprint",))]
 
 
 def _checks(title: str, items: Sequence[CheckResult]) -> TextTable:

@@ -10,7 +10,14 @@ from controlplane.cli.output import Lines, TextTable, View, partition_name
 from controlplane.core import durations
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import DatasetTimes, StatusAnswer, TaskEntry, TasksAnswer
+    from controlplane.core.model.answers import (
+        DatasetStatus,
+        DatasetTimes,
+        StatusAnswer,
+        TargetStatus,
+        TaskEntry,
+        TasksAnswer,
+    )
     from controlplane.core.model.answers.work import (
         AttemptEntry,
         PastRun,
@@ -195,6 +202,35 @@ def times(value: StatusAnswer) -> View:
     lasts = [(name, of["last"]) for name, of in with_times]
     places = _places(last for _, last in lasts if last)
     return [TextTable(columns, rows, "what the last commit took"), *_slow(lasts), *places]
+
+
+def newest_attempts(answer: StatusAnswer) -> View:
+    """The attempt of each dataset and export whose log says most: one that runs, that failed, or
+    that led to the last commit."""
+    things: list[DatasetStatus | TargetStatus] = []
+    for flow in answer["dataflows"]:
+        things += [*flow["datasets"], *flow["targets"]]
+    rows = [
+        (thing["name"], *attempt)
+        for thing in things
+        if (attempt := _newest_attempt(thing)) is not None
+    ]
+    if not rows:
+        return [Lines(("no attempt is known yet",))]
+    title = "`headgate logs ATTEMPT` shows a log"
+    return [TextTable(("dataset", "state", "attempt", "at"), tuple(rows), title)]
+
+
+def _newest_attempt(thing: DatasetStatus | TargetStatus) -> tuple[str, str, str] | None:
+    """How it stands, its id, and when it began or ended where that is known."""
+    times, error = thing.get("times"), thing["error"]
+    if times is not None and times["running"] is not None:
+        return "running", times["running"]["attempt"], times["running"]["since"]
+    if error is not None and error["attempt"] is not None:
+        return "failed", error["attempt"], ""
+    if times is not None and times["last"] is not None:
+        return "done", times["last"]["attempt"], times["last"]["ended"]
+    return None
 
 
 def _running(times: DatasetTimes) -> str:

@@ -11,6 +11,7 @@ from controlplane.core.model.addresses import time_of
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import (
+        AllChecksAnswer,
         ChecksAnswer,
         DatasetAnswer,
         GenerationsAnswer,
@@ -113,6 +114,10 @@ class DatasetCalls(HttpConnection):
         at: Time | None = None,
     ) -> ChecksAnswer:
         return self._call(rest.CHECKS, branch=branch, **state_of(name, generation, at))
+
+    def all_checks(self, *, branch: str = "main") -> AllChecksAnswer:
+        """The checks of the newest generation of each dataset that has some."""
+        return self._call(rest.ALL_CHECKS, branch=branch)
 
     def why(
         self,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ApplyAnswer,
         CollectAnswer,
         FsckAnswer,
+        ImportAnswer,
         PauseAllAnswer,
         PauseAnswer,
         RefreshAnswer,
@@ -94,6 +95,22 @@ class OperateCalls(HttpConnection):
             "force": force,
         }
         return self._call(rest.ROLLBACK, branch=branch, override=override or None, **body)
+
+    def import_table(
+        self,
+        target: str,
+        source: str,
+        *,
+        key: Sequence[str] = (),
+        branch: str = "main",
+        override: bool = False,
+    ) -> ImportAnswer:
+        """Take a table (`delta:PATH`, `parquet:FOLDER`, `dataset:DATAFLOW.DATASET`) as the newest
+        generation of a transform. Repeat it until its `state` is `imported`."""
+        body = {"target": target, "from": source, "key": list(key)}
+        return self._call(
+            rest.IMPORT, LONG_TIMEOUT_S, branch=branch, override=override or None, **body
+        )
 
     def revert(
         self,

@@ -325,6 +325,14 @@ class AppendOnly(HeadgateError):
         )
 
 
+class ImportRefused(HeadgateError):
+    """A table was not imported, and nothing of its target has changed. `code` says why."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class BranchExists(HeadgateError):
     """A branch was to be made whose name is taken."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from controlplane.core.model.answers.controls import (
         AuditAnswer,
+        ImportAnswer,
         PauseAllAnswer,
         PauseAnswer,
         ReadsAnswer,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ValidateAnswer,
     )
     from controlplane.core.model.answers.datasets import (
+        AllChecksAnswer,
         ChecksAnswer,
         GenerationsAnswer,
         HistoryAnswer,
@@ -160,6 +162,7 @@ DIFF_DATASET: Route[DataDifference] = Route(
 )
 
 ROLLBACK: Route[RollbackAnswer] = Route("POST", "/v1/branches/{branch}/rollback{?override}")
+IMPORT: Route[ImportAnswer] = Route("POST", "/v1/branches/{branch}/import{?timeout_s,override}")
 REVERT: Route[ApplyAnswer] = Route(
     "POST", "/v1/branches/{branch}/dataflows/{dataflow}/revert{?override}"
 )
@@ -176,6 +179,7 @@ GENERATIONS: Route[GenerationsAnswer] = Route(
     "GET", "/v1/branches/{branch}/dataflows/{dataflow}/generations{?at,consistent}"
 )
 CHECKS: Route[ChecksAnswer] = Route("GET", DATASET_PATH + "/checks{?generation,at}")
+ALL_CHECKS: Route[AllChecksAnswer] = Route("GET", "/v1/branches/{branch}/checks")
 TASKS: Route[TasksAnswer | AttemptsAnswer] = Route(
     "GET", DATASET_PATH + "/tasks{?after,limit,state}"
 )

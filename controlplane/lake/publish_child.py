@@ -52,7 +52,9 @@ FAR = 32_503_680_000_000  # 3000-01-01 in milliseconds: VACUUM is never to delet
 TRIES = 5
 APP = "headgate"
 OURS = "_frags/"  # starts the paths of files that only we have written
+FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {
+    FEED: "true",
     "delta.checkpointInterval": "20",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 3650 days",
@@ -161,10 +163,10 @@ class TablePublication:
         other: the library goes over whatever is newest by then."""
         change = replacement(self.files_by_key, active)
         self._link(change.adds)
-        version, table_id, logged = table.version() + 1, str(table.metadata().id), _logged(table)
-        entry, _ = self._again(
-            table_id, change.adds, {logged[p]: active[p] for p in change.removes}
-        )
+        version, metadata, logged = table.version() + 1, table.metadata(), _logged(table)
+        removes = {logged[p]: active[p] for p in change.removes}
+        feed = metadata.configuration.get(FEED, "true")
+        entry, _ = self._again(str(metadata.id), change.adds, removes, feed=feed)
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
@@ -178,10 +180,11 @@ class TablePublication:
         adds: Iterable[Add],
         removes: Mapping[str, int],
         *,
+        feed: str = "true",
         with_checkpoint: bool = False,
     ) -> tuple[bytes, bytes]:
         """The entry of the log: that of a new table in a temporary folder, and the removed files.
-        `with_checkpoint`: with a checkpoint of it."""
+        `feed`: the value of its property. `with_checkpoint`: with a checkpoint of it."""
         with TemporaryDirectory(prefix="headgate-") as folder:
             self._make(folder, adds)
             log = Path(folder) / LOG
@@ -192,8 +195,9 @@ class TablePublication:
                         "operation": "WRITE",
                         "operationParameters": {"mode": "Overwrite"},
                     }
-                if "metaData" in action and table_id:
-                    action["metaData"]["id"] = table_id
+                if "metaData" in action:
+                    action["metaData"]["configuration"][FEED] = feed
+                    action["metaData"]["id"] = table_id or action["metaData"]["id"]
             actions += [{"remove": _remove(path, size)} for path, size in removes.items()]
             entry = "".join(f"{json.dumps(action)}\n" for action in actions).encode()
             if not with_checkpoint:
@@ -244,6 +248,11 @@ class TablePublication:
         if not change.adds and not change.removes:
             return table.version()
         self._link(change.adds)
+        if _lacks_feed(table):
+            self._ask()
+            table.alter.set_table_properties(
+                {FEED: "true"}, commit_properties=CommitProperties(max_commit_retries=0)
+            )
         sizes, is_change = (
             _active(table),
             not (self.is_layout and _same_rows(table, change, self.ours)),
@@ -300,6 +309,13 @@ def _is_foreign(table: DeltaTable) -> bool:
     return (
         bool(metadata.partition_columns) or metadata.configuration.get("delta.appendOnly") == "true"
     )
+
+
+def _lacks_feed(table: DeltaTable) -> bool:
+    """A table of an earlier version of ours. The library would give tables that need a feature of
+    readers one more, which few readers have."""
+    protocol, properties = table.protocol(), table.metadata().configuration
+    return FEED not in properties and protocol.min_reader_version == 1
 
 
 def _active(table: DeltaTable) -> dict[str, int]:

@@ -28,6 +28,12 @@ class PastAttempts(Protocol):
         """Those of a branch that ended last come first; of these datasets, or of all. `ended`:
         after the first of the two times, and not after the second."""
 
+    def newest_of_each(
+        self, branch: str, datasets: Iterable[str], *, since: float, limit: int
+    ) -> Mapping[str, Sequence[PastAttempt]]:
+        """The last `limit` attempts of each of these datasets that ended after `since`, the newest
+        first; in one statement."""
+
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         """By id, of whichever branch."""
 

@@ -43,7 +43,7 @@ LABELS: Final[Mapping[BulkAction, str]] = {
     "pause": "Pause",
     "resume": "Resume",
     "retry": "Retry",
-    "compute-again": "Compute again",
+    "compute-again": "Recompute",
 }
 COMMANDS: Final[Mapping[BulkAction, str]] = {
     "pause": "headgate pause",

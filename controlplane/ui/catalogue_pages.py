@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from controlplane.core import search_words
 from controlplane.core.model.answers.explore import Catalogue, FacetName
-from controlplane.operations.explore.catalogue import FACETS, catalogue
+from controlplane.operations.explore.catalogue import FACETS, SORTS, Sort, catalogue
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both
@@ -33,6 +33,11 @@ def _chosen(page_request: PageRequest) -> dict[FacetName, str]:
     return {name: value for name in FACETS if (value := page_request.query(name))}
 
 
+def _sort(page_request: PageRequest) -> Sort:
+    name = page_request.query("sort")
+    return next((sort for sort in SORTS if sort == name), "")
+
+
 def _catalogue(page_request: PageRequest) -> Catalogue:
     skip = number_of(page_request.query("skip")) or 0
     answer = catalogue(
@@ -40,6 +45,7 @@ def _catalogue(page_request: PageRequest) -> Catalogue:
         page_request.branch,
         page_request.query("q"),
         _chosen(page_request),
+        sort=_sort(page_request),
         skip=skip,
     )
     sent = page_request.request.url.query
@@ -62,19 +68,27 @@ def _catalogue(page_request: PageRequest) -> Catalogue:
     }
 
 
-def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _shown(page_request: PageRequest, page: Catalogue) -> Mapping[str, Any]:
+    sort = _sort(page_request)
+
     def address(name: str | None = None, value: str | int = "") -> str:
         """The address of this page with another value of a facet, or another page number."""
         chosen: dict[str, str] = {
             str(facet): chosen_value for facet, chosen_value in page["chosen"].items()
         }
-        fields = {"q": page["query"], **chosen, **({} if name is None else {name: str(value)})}
+        fields = {
+            "q": page["query"],
+            **chosen,
+            "sort": sort,
+            **({} if name is None else {name: str(value)}),
+        }
         query = urlencode({name: value for name, value in fields.items() if value})
         return f"/datasets?{query}" if query else "/datasets"
 
     return {
         "address": address,
         "labels": LABELS,
+        "sort": sort,
         "plain": IN_PLAIN_SIGHT,
         "words": [
             word.text

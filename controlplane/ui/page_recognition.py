@@ -8,7 +8,10 @@ import re
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-FOLDERS = "flows|datasets|branches|activity|attempts|checks|sources|feeds|settings|plan|query|bulk|actions|help|static"
+FOLDERS = (
+    "find|flows|datasets|branches|activity|attempts|checks|sources|feeds|settings|plan|query|bulk"
+    "|actions|help|static"
+)
 PAGES = re.compile(
     rf"/(index\.json)?|/({FOLDERS})(\.json|/.*)?|/(login(/start|/callback)?|logout|open|favicon\.ico)"
 )

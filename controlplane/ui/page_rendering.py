@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -16,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from controlplane.core.durations import duration
+from controlplane.core.model.answers.health import OpenProblem
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect.data_age import in_words
@@ -38,7 +41,14 @@ CAUSES: Mapping[str | None, str] = {
     "sync": "copied",
     "lost": "files were lost",
     "rollback": "rolled back",
+    "imported": "imported",
     "resume": "resumed after a rollback",
+}
+SIGNS: Mapping[str, str] = {  # before the title of a tab
+    "failed": "\u2715",
+    "stale": "!",
+    "building": "\u25b8",
+    "up_to_date": "\u2713",
 }
 KINDS: Mapping[str, str] = {
     "sql": "SQL",
@@ -51,6 +61,9 @@ FRAME = "base.html"  # has fragments that every page has
 # As sentences have it (`explain.cause_sentences.instant`)
 _INSTANT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)")
 _TICKS = re.compile(r"`([^`\n]+)`")
+# Of requests that a page of ours, or a person, has made
+OWN_SITES = frozenset({"same-origin", "none"})
+ZIP_LEVEL = 5
 PART = "part_"  # begins the names of blocks that are fragments
 
 
@@ -66,21 +79,41 @@ def environment() -> Environment:
     env.filters.update(
         human=draw.human, compact=_compact, count=_count, words=_words, sentence=_sentence
     )
-    env.filters.update(short=_short, marked=_marked, instant=_instant)
+    env.filters.update(
+        bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
+    )
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
-    env.filters.update(lit=lit, standing=_standing, span=in_words, duration=duration)
+    env.filters.update(
+        lit=lit,
+        standing=_standing,
+        sign=_sign,
+        tab_title=_tab_title,
+        span=in_words,
+        duration=duration,
+    )
     env.filters.update(cell_address=pictures.address_of, cell_words=pictures.words_of)
     env.filters.update(
         headline=moments.headline, outcome=moments.outcome, capital=_capital, plain_key=plain_key
     )
     env.globals.update(
-        static=static_files.url, causes=CAUSES, kinds=KINDS, release=version("headgate")
+        static=static_files.url,
+        causes=CAUSES,
+        kinds=KINDS,
+        release=version("headgate"),
     )
     return env
 
 
 def _count(number: int) -> str:
     return f"{number:,}"
+
+
+def _bytes(number: int) -> str:
+    """In the largest unit of 1,000 of which there is one."""
+    size, units = float(number), ["B", "kB", "MB", "GB", "TB", "PB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1000, units[1:]
+    return f"{number} B" if units[0] == "B" else f"{size:.3g} {units[0]}"
 
 
 def _words(name: str) -> str:
@@ -99,20 +132,39 @@ def _sentence(text: str) -> str:
 
 def _standing(page: HomePage) -> str:
     """How everything stands, as a headline: what needs a user first."""
-    blocked = sum(need["state"] == "blocked" for need in page["needs"])
-    late = sum(need["freshness"] is not None for need in page["needs"])
-    problems = sum(need["state"] in ("failed", "waiting") for need in page["needs"])
+    needs = page["needs"]
+    kinds = Counter(need["kind"] for need in needs)
+    blocked = sum(len(need["blocks"]) for need in needs)
+    problems = kinds["failed"] + kinds["waiting"] + kinds["blocked"] + kinds["contract"]
     phrases = [NOTHING] if page["standstill"] else []
     if problems:
-        phrases.append(
-            _counted(problems, "problem")
-            + (f", blocking {_counted(blocked, 'dataset')}" if blocked else "")
-        )
-    elif blocked:
-        phrases.append(f"{_counted(blocked, 'dataset')} blocked")
-    if late:
+        blocking = f", blocking {_counted(blocked, 'dataset')}" if blocked else ""
+        phrases.append(_counted(problems, "problem") + blocking)
+    if late := _overdue_count(needs):
         phrases.append(f"{_counted(late, 'dataset')} overdue")
+    if kinds["warning"]:
+        phrases.append(_counted(kinds["warning"], "warning"))
     return "; ".join(phrases) or "All healthy"
+
+
+def _overdue_count(needs: Sequence[OpenProblem]) -> int:
+    """How many datasets have data that is older than it may be."""
+    own = sum(need["freshness"] is not None for need in needs)
+    return own + sum(b["freshness"] is not None for need in needs for b in need["blocks"])
+
+
+def _sign(page: HomePage) -> str:
+    """The state of everything in the shape of an icon."""
+    kinds = {need["kind"] for need in page["needs"]}
+    if page["standstill"] or kinds & {"failed", "waiting", "blocked", "contract"}:
+        return "failed"
+    return "stale" if kinds else "building" if page["work"] else "up_to_date"
+
+
+def _tab_title(page: HomePage) -> str:
+    """The title of a tab: the state of everything, and how many problems there are."""
+    count = f" {len(page['needs'])}" if page["needs"] else ""
+    return f"{SIGNS[_sign(page)]}{count} · Home · Headgate"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -182,6 +234,10 @@ def _marked(content: object, mark: bool) -> tuple[bool, object]:
     return mark, content
 
 
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
+
+
 def _short(name: str) -> str:
     """The name of a dataset without its dataflow."""
     return name.rpartition(".")[2]
@@ -202,6 +258,24 @@ def page(
     values = {"theme": theme if theme in THEMES else "", "request": request, **shown}
     compiled = environment().get_template(template)
     if not part:
-        return HTMLResponse(within(compiled.render(values), branch), status)
+        return _answer(request, within(compiled.render(values), branch), status)
     block = {**environment().get_template(FRAME).blocks, **compiled.blocks}[PART + part]
-    return HTMLResponse(within("".join(block(compiled.new_context(values))), branch), status)
+    return _answer(request, within("".join(block(compiled.new_context(values))), branch), status)
+
+
+def _answer(request: Request, text: str, status: int) -> HTMLResponse:
+    """Compressed, where no other site has chosen the address: pages repeat parts of it, so the
+    length of a compressed page would reveal the rest of it to that site.
+
+    A page that another site opened requests its fragments itself, with what that site wrote into
+    the address.
+    """
+    content, headers = text.encode(), {"Vary": "Accept-Encoding, Sec-Fetch-Site"}
+    is_understood = "gzip" in request.headers.get("accept-encoding", "")
+    is_own = request.headers.get("sec-fetch-site") in OWN_SITES
+    query = request.query_params.keys()
+    is_repeated = "part" in query and query != {"part"}
+    if is_understood and is_own and not is_repeated:
+        content = gzip.compress(content, ZIP_LEVEL, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+    return HTMLResponse(content, status, headers)

@@ -11,8 +11,7 @@ from controlplane.core.model.answers import (
     DataflowAnswer,
     DataflowStatus,
     DatasetAnswer,
-    DatasetFreshness,
-    ErrorReport,
+    DriverStatus,
     HistoryAnswer,
     LeaderStatus,
     PartitionsAnswer,
@@ -28,26 +27,9 @@ from controlplane.core.model.answers.components import (
     RevisionEntry,
 )
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
+from controlplane.core.model.answers.health import Computation, OpenProblem
 from controlplane.core.model.json_values import JsonValue
-
-
-class OpenProblem(TypedDict):
-    """A thing that needs a user: a dataset, a copy, or a dataflow that does not compile.
-    `freshness`: of a dataset that is overdue."""
-
-    name: str
-    state: State
-    sentence: str
-    error: ErrorReport | None
-    freshness: DatasetFreshness | None
-
-
-class Computation(TypedDict):
-    """One computation under way. `attempts`, `since`: None where no driver is at it yet."""
-
-    name: str
-    attempts: int | None
-    since: str | None
+from controlplane.operations.inspect.dataset_facts import DatasetFacts
 
 
 class FlowSummary(TypedDict):
@@ -68,7 +50,11 @@ class FlowSummary(TypedDict):
 
 
 class HomePage(TypedDict):
+    """`at`: the time of the database. `drivers`: those that run, or are to start."""
+
     state: State
+    at: str
+    drivers: list[DriverStatus]
     leader: LeaderStatus | None
     standstill: Standstill | None
     needs: list[OpenProblem]
@@ -115,12 +101,13 @@ class DatasetPage(TypedDict):
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `changed`: the changes of the chosen generation, with the first changed partitions; None where
     none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
-    did not fail.
+    did not fail. A page of one tab, or a fragment, has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
-    why: WhyAnswer
-    near: ComponentsAnswer
+    facts: DatasetFacts
+    why: WhyAnswer | None
+    near: ComponentsAnswer | None
     states: dict[str, State]
     code: ComponentCode | None
     history: HistoryAnswer | None
@@ -144,6 +131,7 @@ class BlueprintPage(TypedDict):
 
 
 class KeysPage(TypedDict):
-    """`keys` and what they do."""
+    """`keys` and what they do; `words` of the pages and what they mean."""
 
     keys: dict[str, str]
+    words: dict[str, str]

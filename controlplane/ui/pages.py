@@ -9,11 +9,20 @@ from urllib.parse import quote
 
 from starlette.routing import Route
 
+from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import WhyNode
 from controlplane.ui import pictures, views
 from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
-from controlplane.ui.page import Page, both, dataset_of, flow_of, nothing, part_of_flow
+from controlplane.ui.page import (
+    Page,
+    both,
+    dataset_of,
+    flow_of,
+    nothing,
+    part_of_flow,
+    wants_json,
+)
 from controlplane.ui.page_request import PageRequest
 from controlplane.ui.page_types import (
     BlueprintPage,
@@ -24,9 +33,8 @@ from controlplane.ui.page_types import (
     KeysPage,
 )
 from controlplane.ui.ranges import KeysWithin
+from controlplane.ui.rows_pages import NUMBERS, first_rows
 from controlplane.ui.session_rights import may
-
-NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 
 
 def _home(page_request: PageRequest) -> HomePage:
@@ -72,18 +80,66 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
     }
 
 
+TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
+    "": ("Overview", frozenset({"why", "near"})),
+    "data": ("Data", frozenset()),
+    "partitions": ("Partitions", frozenset({"partitions"})),
+    "columns": ("Columns", frozenset()),
+    "checks": ("Checks", frozenset({"checks"})),
+    "history": ("History", frozenset({"history"})),
+    "code": ("Code", frozenset({"code"})),
+}
+OF_EXPORTS = ("", "code")
+NOT_OF_EXPORTS = ("partitions", "history", "checks")
+FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
+    "head": frozenset(),
+    "why": frozenset({"why"}),
+    "schema": frozenset(),
+    "near": frozenset({"near"}),
+    "partitions": frozenset({"partitions"}),
+    "history": frozenset({"history"}),
+    "checks": frozenset({"checks"}),
+}
+EVERY_PART: frozenset[views.DatasetPart] = frozenset().union(*(parts for _, parts in TABS.values()))
+
+
+def _tab(page_request: PageRequest) -> str:
+    """The tab of an address; partitions where a range or a generation of them is chosen."""
+    tab = page_request.query("tab")
+    if tab in TABS and tab:
+        return tab
+    is_of_partitions = page_request.query("gen") or not _within(page_request).is_all
+    return "partitions" if is_of_partitions else ""
+
+
 def _dataset_value(page_request: PageRequest) -> DatasetPage:
-    with_records = may(page_request.token, "data")
-    name = dataset_of(page_request)
-    chosen = number_of(page_request.query("gen"))
+    """JSON has all parts, a page those of its tab, and a fragment its own."""
+    is_json = wants_json(page_request.request)
+    fragment = page_request.query("part")
+    parts = EVERY_PART if is_json else TABS[_tab(page_request)][1]
+    if fragment and not is_json:
+        parts = FRAGMENTS.get(fragment, parts)
+    page = _page_with(page_request, parts)
+    if not views.is_dataset(page["dataset"]):
+        if fragment in NOT_OF_EXPORTS:
+            raise NotFound("an export has no such part")
+        if _tab(page_request) not in OF_EXPORTS and parts is not EVERY_PART:
+            return _page_with(page_request, TABS[""][1])
+    is_filled = views.is_dataset(page["dataset"]) and page["dataset"]["generation"] > 0
+    if is_json and is_filled and may(page_request.token, "data"):
+        rows, _ = first_rows(page_request)
+        page["records"] = {"items": rows["items"], "problem": rows["problem"]}
+    return page
+
+
+def _page_with(page_request: PageRequest, parts: frozenset[views.DatasetPart]) -> DatasetPage:
     return views.dataset(
         page_request.context,
         page_request.branch,
-        name,
-        page_request.services.render,
-        chosen=chosen,
+        dataset_of(page_request),
+        parts,
+        chosen=number_of(page_request.query("gen")),
         within=_within(page_request),
-        with_records=with_records,
     )
 
 
@@ -99,13 +155,17 @@ def _within(page_request: PageRequest) -> KeysWithin:
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
     shown = page["dataset"]
     is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
+    tabs = [tab for tab in TABS if views.is_dataset(shown) or tab in OF_EXPORTS]
+    tab = _tab(page_request)
     return {
         "target": shown["name"],
+        "tab": tab if tab in tabs else "",
+        "tabs": [(name, TABS[name][0]) for name in tabs],
         "loss": (shown["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
         "cells": pictures.of_partitions(page),
         "within": _within(page_request),
-        "causes_found": list(rendered_causes(page["why"]["tree"])),
+        "causes_found": list(rendered_causes(page["why"]["tree"] if page["why"] else None)),
         "first_with": _first_with(page),
         "numbers": NUMBERS,
         "url": page_request.origin,
@@ -175,6 +235,15 @@ DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_com
 HELP = Page("keys.html", _keys, _states, lambda _: "headgate --help", is_of_branch=False)
 
 
+TUTORIAL = Page(
+    "tutorial.html",
+    lambda _: dict[str, str](),
+    nothing,
+    lambda _: "headgate --help",
+    is_of_branch=False,
+)
+
+
 ROUTES: list[Route] = [
     *both("/", HOME),
     *both("/flows", FLOWS),
@@ -182,4 +251,5 @@ ROUTES: list[Route] = [
     *both("/flows/{name}", FLOW_PAGE),
     *both("/datasets/{name}", DATASET_PAGE),
     *both("/help/keys", HELP),
+    *both("/help/tutorial", TUTORIAL),
 ]

@@ -26,6 +26,7 @@ from controlplane.ui import (
     bulk_pages,
     catalogue_pages,
     feed_pages,
+    find_pages,
     login,
     page,
     page_rendering,
@@ -34,6 +35,7 @@ from controlplane.ui import (
     plan_pages,
     profile_pages,
     query_pages,
+    rows_pages,
     settings_pages,
     sign_on,
     static_files,
@@ -42,6 +44,7 @@ from controlplane.ui import (
 from controlplane.ui.forms import own_address
 from controlplane.ui.names import BRANCH
 from controlplane.ui.page_request import PageServices, SignedOut
+from controlplane.ui.rows_cache import RowsCache
 from controlplane.ui.tries import Tries
 
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -84,6 +87,8 @@ class PagesApp:
                 *bulk_pages.ROUTES,
                 *catalogue_pages.ROUTES,
                 *feed_pages.ROUTES,
+                *find_pages.ROUTES,
+                *rows_pages.ROUTES,
                 *pages.ROUTES,
                 *past_pages.ROUTES,
                 *profile_pages.ROUTES,
@@ -106,6 +111,7 @@ class PagesApp:
         )
         self._app.router.redirect_slashes = False
         self._app.state.services, self._app.state.tries = services, Tries()
+        self._app.state.rows = RowsCache()
         self._app.state.signing_in = CapacityLimiter(sign_on.AT_ONCE)
         self._app.state.query_threads = CapacityLimiter(QUERY_THREADS)
 

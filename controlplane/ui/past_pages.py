@@ -34,9 +34,10 @@ from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.page_request import PageRequest
 from controlplane.ui.page_types import RecordsShown
-from controlplane.ui.pages import NUMBERS, rendered_causes
+from controlplane.ui.pages import rendered_causes
+from controlplane.ui.rows_pages import NUMBERS, ROWS
 from controlplane.ui.session_rights import may
-from controlplane.ui.views import GENERATIONS, RECORDS
+from controlplane.ui.views import GENERATIONS
 
 COMPARED_S = 30.0
 
@@ -130,10 +131,10 @@ def _committed(
 def _records(
     page_request: PageRequest, name: str, key: str, generation: int, rows: WantedRows
 ) -> RecordsShown:
-    what: JsonObject = {"generation": generation, "partition": key, "limit": RECORDS}
+    what: JsonObject = {"generation": generation, "partition": key, "limit": ROWS}
     audit.note_read(page_request.context, "page", page_request.branch, name, what)
     try:
-        text = b"".join(page_request.services.render(records.shown(rows, RECORDS)))
+        text = b"".join(page_request.services.render(records.shown(rows, ROWS)))
         return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
     except (OSError, ValueError):
         return {"items": [], "problem": "these rows cannot be read now: the log says why"}

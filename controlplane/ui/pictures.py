@@ -138,15 +138,18 @@ def _counted(number: int, name: str) -> str:
 
 def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
     """A dataset with what it reads and who reads it; None where they are too many to be legible."""
+    near = page["near"]
+    if near is None:
+        return None
     boxes = [
         draw.Box(component["name"], component["kind"], page["states"][component["name"]], "")
-        for component in page["near"]["items"]
+        for component in near["items"]
         if component["name"] in page["states"]
     ]
     if len(boxes) > NEIGHBOURS:
         return None
     name = page["dataset"]["name"]
-    links = [link for link in _links(page["near"]) if name in (link.source, link.target)]
+    links = [link for link in _links(near) if name in (link.source, link.target)]
     return draw.graph(boxes, links, name, draw.PLAIN)
 
 
@@ -159,13 +162,13 @@ def address_of(cell: draw.Cell, chosen: str = "") -> str:
     if cell.count == 1:
         return f"/partition?key={quote(cell.last, safe='')}"
     after = f"from={quote(cell.first, safe='')}&" if cell.first else ""
-    return f"?{chosen}{after}to={quote(cell.last, safe='')}#partitions"
+    return f"?{chosen}{after}to={quote(cell.last, safe='')}"
 
 
 def words_of(cell: draw.Cell) -> str:
     rows = f"{cell.rows:,} rows"
     if cell.count == 1:
-        return f"{plain_key(cell.last) or 'the whole'}: {rows}"
+        return f"{plain_key(cell.last) or '(single partition)'}: {rows}"
     if not cell.count:
         return f"up to {plain_key(cell.last)}: all that was there is gone"
     return f"{cell.count:,} partitions up to {plain_key(cell.last)}: {rows}"

@@ -54,11 +54,7 @@ def url(name: str) -> str:
 
 def serve(request: Request) -> Response:
     """Without a session: the files hold nothing private. An address without the right version is
-    not kept.
-
-    Pages themselves are not zipped: as they repeat parts of an address, their length would reveal
-    their secrets.
-    """
+    not kept."""
     file = all_files().get(request.path_params["name"])
     if file is None:
         return Response("there is no such file\n", 404, media_type="text/plain")

@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from typing_extensions import TypeIs
 
-from controlplane.core.errors import CorruptNode, NotFound
+from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import (
     DataDifference,
     DataflowStatus,
     DatasetAnswer,
     DatasetFreshness,
-    ErrorReport,
     State,
     StatusAnswer,
     TargetStatus,
 )
 from controlplane.core.model.answers.components import DataflowText
-from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
 from controlplane.operations.explore import partitions, waves
 from controlplane.operations.inspect import (
-    audit,
     causes,
     components,
     data_diff,
+    dataset_facts,
     datasets,
+    json_views,
+    open_problems,
     overview,
     past_texts,
-    records,
+    work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
-from controlplane.ports.records import RenderRecords
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
 from controlplane.ui.page_types import (
     BlueprintPage,
-    Computation,
     DatasetPage,
     FlowPage,
     FlowsPage,
     FlowSummary,
     HomePage,
     KeysPage,
-    OpenProblem,
-    RecordsShown,
 )
 from controlplane.ui.ranges import KeysWithin
+
+DatasetPart: TypeAlias = Literal["why", "near", "code", "history", "partitions", "checks"]
 
 WORST_FIRST: tuple[State, ...] = (
     "failed",
@@ -65,16 +62,34 @@ WORST_FIRST: tuple[State, ...] = (
     "held",
     "up_to_date",
 )
-NEEDS: frozenset[State] = frozenset({"failed", "blocked", "waiting"})
 WAVES = 6
 GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
-RECORDS = 20
 FAILED = 10  # partitions that are named
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
+WORDS: Mapping[str, str] = {
+    "dataset": "a table that a component of a dataflow makes, in partitions",
+    "export": "a dataset kept equal in another place, by a component with `write`",
+    "generation": "a committed version of a dataset; readers see whole generations only",
+    "partition": "a part of a dataset that is computed by itself, such as a file or a day",
+    "wave": "one cause, as a file or an edit, with all commits that followed from it",
+    "run": "the work of a wave: its tasks and their attempts",
+    "reused": "a result that was computed before and is taken as it is; nothing runs",
+    "each": "the mode of an input that is read partition by partition",
+    "by": "the mode of an input that is read by key: only changed keys are computed",
+    "all": "the mode of an input that is read whole, whatever changed of it",
+    "stale": "what the dataset is made of has changed; it is computed next",
+    "overdue": "the newest data is older than the `freshness` of the dataset allows",
+    "blocked": "a dataset upstream failed; it goes on once that is mended",
+    "quarantine": "rows that an expectation took out, as a dataset of its own",
+    "branch": "a copy of all dataflows to edit in; shares the data of main until it differs",
+    "feed": "a dataset that is offered to other namespaces, with a contract of columns",
+    "late file": "a file of an earlier period that arrives after that period was computed",
+}
 KEYS: Mapping[str, str] = {
+    "Ctrl K": "find a dataset, column, run, page or action",
     "/": "search",
     "?": "this page",
     "g h": "home",
@@ -95,51 +110,20 @@ KEYS: Mapping[str, str] = {
 
 
 def home(ctx: Context, branch: str) -> HomePage:
-    status = visible(ctx, overview.status(ctx, branch, long=True))
+    status = visible(ctx, overview.status(ctx, branch))
     parts = components.of_branch(ctx, branch)
+    with ctx.read() as tx:
+        now = tx.now()
     return {
         "state": status["state"],
+        "at": json_views.instant(now),
         "leader": status["leader"],
+        "drivers": [driver for driver in status["drivers"] if driver["state"] != "ended"],
         "standstill": status["standstill"],
-        "needs": _needs(status),
-        "work": work_now(status),
+        "needs": visible(ctx, open_problems.of_branch(ctx, branch)),
+        "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
         "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
         "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
-    }
-
-
-def _needs(status: StatusAnswer) -> list[OpenProblem]:
-    """Worst first, in order of names."""
-    needs: list[OpenProblem] = []
-    for flow in status["dataflows"]:
-        if "problem" in flow:
-            needs.append(_need(flow["name"], "failed", flow["problem"]))
-        for thing in (*flow["datasets"], *flow["targets"]):
-            age = overdue(thing)
-            if thing["state"] in NEEDS:
-                needs.append(
-                    _need(thing["name"], thing["state"], thing["reason"] or "", thing["error"], age)
-                )
-            elif age is not None:
-                needs.append(
-                    _need(thing["name"], thing["state"], age["reason"] or "", freshness=age)
-                )
-    return sorted(needs, key=lambda need: (WORST_FIRST.index(need["state"]), need["name"]))
-
-
-def _need(
-    name: str,
-    state: State,
-    sentence: str,
-    error: ErrorReport | None = None,
-    freshness: DatasetFreshness | None = None,
-) -> OpenProblem:
-    return {
-        "name": name,
-        "state": state,
-        "sentence": sentence,
-        "error": error,
-        "freshness": freshness,
     }
 
 
@@ -147,26 +131,6 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     """How old its data is, where that is older than it may be."""
     age = cast("DatasetFreshness | None", thing.get("freshness"))
     return age if age and age["late"] else None
-
-
-def work_now(status: StatusAnswer) -> list[Computation]:
-    """Computations under way."""
-    work: list[Computation] = []
-    for flow in status["dataflows"]:
-        for thing in (*flow["datasets"], *flow["targets"]):
-            times = thing.get("times")
-            running = times["running"] if times else None
-            if running is not None:
-                work.append(
-                    {
-                        "name": thing["name"],
-                        "attempts": running["attempts"],
-                        "since": running["since"],
-                    }
-                )
-            elif thing["state"] == "building":
-                work.append({"name": thing["name"], "attempts": None, "since": None})
-    return work
 
 
 def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
@@ -272,28 +236,21 @@ def dataset(
     ctx: Context,
     branch: str,
     name: str,
-    render: RenderRecords,
+    parts: Collection[DatasetPart],
     *,
     chosen: int | None,
     within: KeysWithin,
-    with_records: bool,
 ) -> DatasetPage:
-    """`chosen`: the generation whose changes are listed. `within`: the range of partitions. Raises
-    NotFound."""
+    """`parts`: what of the page is looked up. `chosen`: the generation whose changes are listed.
+    `within`: the range of partitions. Raises NotFound."""
     answer = visible(ctx, datasets.dataset(ctx, branch, name))
-    parts = components.of_branch(ctx, branch)
-    why, states = visible(ctx, causes.why(ctx, branch, name)), overview.states(ctx, branch)
-    near = visible(ctx, parts.around(name))
     page: DatasetPage = {
         "dataset": answer,
-        "why": why,
-        "near": near,
-        "states": {
-            named["name"]: states[named["name"]]
-            for named in near["items"]
-            if named["name"] in states
-        },
-        "code": parts.code_of(name),
+        "facts": visible(ctx, dataset_facts.of_dataset(ctx, branch, name)),
+        "why": visible(ctx, causes.why(ctx, branch, name)) if "why" in parts else None,
+        "near": None,
+        "states": {},
+        "code": None,
         "history": None,
         "partitions": None,
         "ranges": None,
@@ -302,22 +259,37 @@ def dataset(
         "changed": None,
         "failed": None,
     }
-    if answer["state"] == "failed":
+    _add_graph(ctx, branch, page, parts)
+    if answer["state"] == "failed" and "why" in parts:
         page["failed"] = partitions.with_work(
             ctx, branch, name, "failed", partitions.KeyPage(limit=FAILED)
         )
     if not is_dataset(answer):
         return page
-    history = datasets.history(
-        ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
-    )
-    page["history"] = visible(ctx, history)
-    page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
-    if answer["generation"]:
+    if "history" in parts or chosen is not None:
+        history = datasets.history(
+            ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
+        )
+        page["history"] = visible(ctx, history)
+    if "checks" in parts:
+        page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
+    if answer["generation"] and "partitions" in parts:
         _add_partitions(ctx, branch, page, answer, chosen, within)
-        if with_records:
-            page["records"] = _records(ctx, branch, name, render)
     return page
+
+
+def _add_graph(
+    ctx: Context, branch: str, page: DatasetPage, parts: Collection[DatasetPart]
+) -> None:
+    """Its neighbours with their states, and its code."""
+    name, compiled = page["dataset"]["name"], components.of_branch(ctx, branch)
+    if "code" in parts:
+        page["code"] = compiled.code_of(name)
+    if "near" in parts:
+        states, near = overview.states(ctx, branch), visible(ctx, compiled.around(name))
+        names = [named["name"] for named in near["items"]]
+        page["near"] = near
+        page["states"] = {other: states[other] for other in names if other in states}
 
 
 def _add_partitions(
@@ -370,21 +342,6 @@ def is_dataset(answer: DatasetAnswer | TargetStatus) -> TypeIs[DatasetAnswer]:
     return "generation" in answer
 
 
-def _records(ctx: Context, branch: str, name: str, render: RenderRecords) -> RecordsShown:
-    """The first rows."""
-    try:
-        first_rows = records.first(ctx, branch, name, RECORDS)
-        if not first_rows.selection.files:
-            return {"items": [], "problem": None}
-        audit.note_read(
-            ctx, "page", branch, name, {"generation": first_rows.generation, "limit": RECORDS}
-        )
-        text = b"".join(render(first_rows.selection))
-        return {"items": cast("list[dict[str, JsonValue]]", json.loads(text)), "problem": None}
-    except (OSError, NotFound, CorruptNode, ValueError):
-        return {"items": [], "problem": "these rows cannot be read now: the log says why"}
-
-
 def blueprint(ctx: Context, branch: str, name: str, revision: int | None) -> BlueprintPage:
     """`revision`: which one; None is the newest. Raises NotFound."""
     dataflow = visible(ctx, blueprints.dataflow(ctx, branch, name))
@@ -405,4 +362,4 @@ def _problem(flows: Iterable[DataflowStatus], name: str) -> str | None:
 
 
 def keys() -> KeysPage:
-    return {"keys": dict(KEYS)}
+    return {"keys": dict(KEYS), "words": dict(WORDS)}

@@ -17,11 +17,11 @@ from controlplane.core.model.answers import (
     State,
     TokenEntry,
 )
+from controlplane.core.model.answers.health import Computation
 from controlplane.core.model.answers.plans import SourceChange
 from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness, SourceLag
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, PastRun
-from controlplane.ui.page_types import Computation
 
 
 class ActivityPage(TypedDict):

@@ -18,9 +18,9 @@ from controlplane.operations.inspect import (
     overview,
     past_runs,
     tasks,
+    work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible, words
-from controlplane.ui.views import work_now
 from controlplane.ui.work_values import (
     ActivityPage,
     AttemptPage,
@@ -37,7 +37,7 @@ LOG_LINES = 400
 
 def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
     """Raises NotFound."""
-    status = visible(ctx, overview.status(ctx, branch, long=True))
+    status = visible(ctx, overview.status(ctx, branch))
     names = [flow_status["name"] for flow_status in status["dataflows"]]
     if flow and flow not in names:
         raise NotFound(f"there is no dataflow {flow} in branch {branch}")
@@ -45,7 +45,7 @@ def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> Activ
         "flow": flow,
         "dataflows": names,
         "runs": visible(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
-        "work": work_now(status),
+        "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
         "drivers": status["drivers"],
         "leader": status["leader"],
         "audit": audit.changes(ctx, branch, CHANGES)["items"] if with_audit else None,

@@ -20,7 +20,7 @@ from dataplane.contract.source_objects import ListedPartition, ListingResult
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.result_file import written_listing
 from dataplane.listing.version_cache import Versions
-from dataplane.storage.lake import Lake
+from dataplane.storage.lake import Lake, open_lake
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 class ListingContext(NamedTuple):
     """What a listing needs besides its job: the versions of files that are known, the file for a
-    result that is too large for a report, and the URI of the lake, whose files are never listed."""
+    result that is too large for a report, the URI of the lake, whose files are never listed, and the
+    dataset's folder in it."""
 
     versions: Versions
     place: Callable[[], Path]
     lake: str
+    dataset: str
 
 
 # Lists a place, in a worker: whole or TaskFailure.
@@ -60,7 +62,7 @@ Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
 # By connector, what its packages are installed by
-EXTRAS = {"jdbc": "postgresql", "kafka": "kafka"}
+EXTRAS = {"kafka": "kafka"}
 
 
 def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
@@ -103,6 +105,16 @@ def lister(connector: str) -> Lister:
             from dataplane.connectors.python.python_listing import partitions as of_python
 
             return _listing(of_python)
+        case "dlt":
+            from dataplane.connectors.dlt.dlt_listing import partitions as of_dlt
+
+            return lambda job, context: written_listing(
+                of_dlt(job, open_lake(context.lake), context.dataset), job, context.place
+            )
+        case "spark":
+            from dataplane.connectors.spark.spark_listing import partitions as of_spark
+
+            return _listing(of_spark)
         case _:
             raise _unknown(connector)
 
@@ -154,6 +166,14 @@ def reader(connector: str) -> SourceWork:
             from dataplane.connectors.python.python_reader import reading as reading_python
 
             return _reading(reading_python)
+        case "dlt":
+            from dataplane.connectors.dlt.dlt_reader import WORK as WORK_OF_DLT
+
+            return WORK_OF_DLT
+        case "spark":
+            from dataplane.connectors.spark.spark_reader import reading as reading_spark
+
+            return _reading(reading_spark)
         case _:
             raise _unknown(connector)
 
@@ -213,6 +233,14 @@ def checker(connector: str) -> Checker:
             from dataplane.connectors.python.python_listing import check as check_python
 
             return check_python
+        case "dlt":
+            from dataplane.connectors.dlt.dlt_listing import check as check_dlt
+
+            return check_dlt
+        case "spark":
+            from dataplane.connectors.spark.spark_listing import check as check_spark
+
+            return check_spark
         case _:
             raise _unknown(connector)
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+SCHEMES: Final = ("postgresql", "mariadb", "mysql")  # of URLs: databases that are known
 _ENCODED: Final = re.compile("%([0-9A-Fa-f]{2})")
 _NAMES_CODE: Final = re.compile(
     r"factory|class|plugin|provider|verifier|callback|file|keytab|jaas|^driver$|^service$|librar",
@@ -27,7 +28,7 @@ def is_refused(option: str) -> bool:
 
 def refused_parameters(url: str) -> Iterator[str]:
     """The parameters of a JDBC URL that are refused."""
-    for part in re.split("[?&#]", url)[1:]:
+    for part in re.split("[?&#]" if "?" in url else "[?&#;]", url)[1:]:
         name = _ENCODED.sub(lambda code: chr(int(code[1], 16)), part.partition("=")[0])
         if is_refused(name):
             yield name

@@ -177,9 +177,17 @@ class FootersJob(SourceJob):
     they are."""
 
 
+class EventTimeRule(TypedDict):
+    """Which column is the time of an event, and how far ahead of its listing it counts."""
+
+    column: str
+    max_ahead_s: float
+
+
 class ParseJob(SourceJob, FragmentJob):
     metadata: list[str]
     on_bad_record: OnBadRecord
+    event_time: NotRequired[EventTimeRule]  # of a topic: the newest times are measured
 
 
 # Tells how a place is reached

@@ -97,6 +97,20 @@ def _segment(name: str, text: str) -> str:
     return f"{name}={encode_segment(text)}"
 
 
+def end_of_granule(key: str, granule: str) -> datetime | None:
+    """The end of the granule in the first part of a key. None where the part is no time between the
+    years 1 and 9999."""
+    text = column_texts(key)[0]
+    start = None if text is None else _start(text, granule)
+    return None if start is None else _end(start, granule)
+
+
+def start_of_granule(moment: datetime, granule: str) -> datetime:
+    """The start of the granule in UTC that a moment is in."""
+    start = _start(granule_text(moment, granule, UTC), granule)
+    return datetime.min.replace(tzinfo=UTC) if start is None else start
+
+
 def _start(text: str, granule: str) -> datetime | None:
     """The start of the granule that has this text in a key."""
     try:

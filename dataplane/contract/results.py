@@ -23,6 +23,17 @@ EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectatio
 DEALT = "/"  # begins the name of an output that is one of many partitions
 
 
+class MeasuredTimes(TypedDict):
+    """The newest event times of messages, by partition of their topic, in microseconds since 1970.
+    `ahead`: rows that are left out, as their times are too far ahead. `listed_ms`: when the
+    messages were listed; 0: not known."""
+
+    column: str
+    listed_ms: int
+    newest_us: dict[str, int]
+    ahead: int
+
+
 class FileEntry(TypedDict):
     """One Parquet file of a fragment. `path` is relative to the lake; `stats` are Delta's per-file
     statistics."""
@@ -31,6 +42,7 @@ class FileEntry(TypedDict):
     size: int
     rows: int
     stats: dict[str, Any]
+    times: NotRequired[MeasuredTimes]  # of a slice of a topic whose job has a rule of event times
 
 
 class Output(TypedDict):

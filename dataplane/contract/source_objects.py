@@ -69,6 +69,12 @@ class SourceObject(TypedDict):
     detail: NotRequired[Json]  # what its connector alone has to know to read it
 
 
+def listed_at_ms(objects: Iterable[SourceObject]) -> int:
+    """When the newest of these was listed, in milliseconds since 1970; 0: not known."""
+    details = (source.get("detail") or {} for source in objects)
+    return max((int(detail.get("listed_ms", 0)) for detail in details), default=0)
+
+
 def columns_of(source: SourceObject) -> list[str] | None:
     """The columns of an object's rows: its own, then the keys of its folders that are none of
     these."""

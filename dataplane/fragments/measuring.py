@@ -20,6 +20,7 @@ import pyarrow.parquet
 
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
+from dataplane.contract.jobs import EventTimeRule
 from dataplane.contract.profiles import (
     Mode,
     Profile,
@@ -32,10 +33,12 @@ from dataplane.contract.profiles import (
 )
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
-from dataplane.fragments.attempt import Attempt
+from dataplane.contract.source_objects import listed_at_ms
+from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.dictionaries import check_pages
 from dataplane.fragments.distinct import merged_by_name, of_tables
+from dataplane.fragments.event_times import event_times
 from dataplane.fragments.file_profiles import is_readable, profiles_of_files
 from dataplane.fragments.sampling import samples_of_tables
 from dataplane.fragments.statistics import profiled_entry, read_footer
@@ -148,13 +151,14 @@ def _entries(
         for path, size in sorted(outcome.files.items())
     ]
 
+    times = _Times.of(attempt)
+
     def look(file: tuple[str, str, int]) -> MeasuredFile:
         label, path, size = file
-        return MeasuredFile(
-            *profiled_entry(
-                attempt.lake, path, size, written[label].schema, with_counts=with_counts
-            )
-        )
+        schema = written[label].schema
+        file_profile = profiled_entry(attempt.lake, path, size, schema, with_counts=with_counts)
+        described, columns, dictionaries = file_profile
+        return MeasuredFile(times.added(label, described, schema), columns, dictionaries)
 
     files_by_label: dict[str, list[MeasuredFile]] = {label: [] for label in written}
     empty: list[str] = []
@@ -165,6 +169,29 @@ def _entries(
             empty.append(path)
     attempt.lake.delete(empty)
     return files_by_label
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Adds event times to the files of slices. `listed_ms` by label."""
+
+    lake: Lake
+    rule: EventTimeRule | None = None
+    listed_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(attempt: Attempt[DriverClaim]) -> _Times:
+        claim = attempt.claim
+        if claim["kind"] != "parse" or "event_time" not in claim["job"]:
+            return _Times(attempt.lake)
+        listed_ms = {task_label(task): listed_at_ms(task["objects"]) for task in claim["tasks"]}
+        return _Times(attempt.lake, claim["job"]["event_time"], listed_ms)
+
+    def added(self, label: str, file: FileEntry, schema: Schema) -> FileEntry:
+        if self.rule is None or label not in self.listed_ms or not file["rows"]:
+            return file
+        times = event_times(self.lake, file, schema, self.rule, self.listed_ms[label])
+        return file if times is None else {**file, "times": times}
 
 
 def _rows(

@@ -50,6 +50,10 @@ class ListingBounds:
         if self.entries // _EACH != before // _EACH:
             self.check_time()
 
+    def left_s(self) -> float:
+        """Seconds until the listing has taken too long."""
+        return max(0.0, self._ends - self._monotonic())
+
     def check_time(self) -> None:
         if self._monotonic() > self._ends:
             message = f"listing took more than {self._timeout_s:g} s, and looked at {self.entries} entries"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import socket
 from collections.abc import Mapping
 
 import httpx2
 
-from dataplane.contract.hosts import REFUSED, is_link_local
+from dataplane.contract.hosts import REFUSED
+from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.task_failures import TaskFailure
 
 ANSWER_S = 15.0
@@ -21,16 +21,8 @@ ANSWER_CHARACTERS = 200  # characters of an answer
 
 
 def check_host(host: str) -> None:
-    """TaskFailure where an address that the name has is link-local. A name without an address fails
-    when it is opened."""
-    try:
-        addresses = [
-            str(address[0])
-            for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        ]
-    except (OSError, UnicodeError):
-        addresses = []
-    if any(map(is_link_local, [host, *addresses])):
+    """TaskFailure where an address that the name has is link-local."""
+    if leads_to_link_local(host):
         raise TaskFailure("notify-refused", f"{host} {REFUSED}")
 
 

@@ -16,6 +16,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import suppress
 from typing import IO, Protocol
@@ -44,15 +45,25 @@ class Fencing(Protocol):
     def fenced(self) -> bool: ...
 
 
+USERS_CODE = ("python", "dlt")  # connectors
+
+
 def is_users_code(claim: Claim) -> bool:
-    return claim["kind"] in ("list", "connect") and claim["job"].get("connector") == "python"
+    return claim["kind"] in ("list", "connect") and claim["job"].get("connector") in USERS_CODE
 
 
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
     """The results of a claim's tasks, whatever becomes of the process that does them; none once it
     is fenced."""
+    with tempfile.TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True) as scratch:
+        return _perform(claim, orders, longest_s, scratch)
+
+
+def _perform(claim: Claim, orders: Fencing, longest_s: float, scratch: str) -> list[TaskResult]:
+    """`scratch`: the folder of the child's temporary files."""
     environment = {k: v for k, v in os.environ.items() if k not in OPENS} | {
-        "HEADGATE_PARENT_PIPE": "1"
+        "HEADGATE_PARENT_PIPE": "1",
+        "TMPDIR": scratch,
     }
     with secret_pipe(named_by(claim["job"])) as descriptor:
         process = subprocess.Popen(

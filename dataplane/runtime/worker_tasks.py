@@ -94,7 +94,9 @@ def _listed(claim: ListClaim, cache: Versions, task: TaskSpec) -> ListingResult:
     job = claim["job"]
     path = f"{claim['prefix']}/{label_of(bytes.fromhex(task['task']))}.jsonl.gz"
     with open_lake(claim["lake"]).new_file(path) as file:
-        return lister(connector_of(job))(job, ListingContext(cache, lambda: file, claim["lake"]))
+        dataset = claim["prefix"].partition("/_frags/")[0]
+        context = ListingContext(cache, lambda: file, claim["lake"], dataset)
+        return lister(connector_of(job))(job, context)
 
 
 def _look_at_footers(claim: FootersClaim, task: ParseTask) -> TaskResult:

@@ -16,14 +16,14 @@ from dataplane.spark.jars import CONNECTORS, DELTA, classpath
 EXTENSIONS = "spark.sql.extensions"
 NEEDED = {
     "delta": DELTA[EXTENSIONS],
-    "jdbc": "org.postgresql.Driver",
     "kafka": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+    "postgresql": "org.postgresql.Driver",
 }
 _PROVIDING = threading.Lock()
 
 
 def provide(spark: SparkSession, connector: str) -> None:
-    """Let new sessions use a connector; nothing to do for one that needs no jars.
+    """Let new sessions use a connector, or a database; nothing to do for one that needs no jars.
 
     Jars that an operator has put on the class path are used. NoJars where they cannot be fetched;
     where the folder of HEADGATE_JARS lacks them, the connector itself raises.

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from dataplane.contract.archives import split_member
 from dataplane.contract.limits import SYSTEM_PLACES
 from dataplane.contract.schemas import Json
-from dataplane.storage.source_stores import is_remote, path_of, root_of
+from dataplane.storage.source_stores import has_host, path_of, root_of
 from dataplane.task_failures import TaskFailure
 
 SOURCES = "HEADGATE_SOURCES"
@@ -77,7 +78,9 @@ class Places:
         local = []
         for source in objects:
             uri = source["uri"]
-            if is_remote(uri):
+            if not uri.startswith("/"):
+                uri, _ = split_member(uri)
+            if has_host(uri):
                 self.check_object(root_of(uri), path_of(uri))
             elif uri.startswith(("/", "file:")):
                 local.append(_path(uri))
@@ -85,7 +88,7 @@ class Places:
             pass
 
     def _check(self, written: str, real: str) -> None:
-        for form in (real, written if is_remote(written) else os.path.normpath(_path(written))):
+        for form in (real, written if has_host(written) else os.path.normpath(_path(written))):
             for place, what in self.refused:
                 if _is_below(form, place):
                     message = f"{_shown(written)} leads to {place}, which is {what}"
@@ -106,7 +109,7 @@ def _ways_to(place: str) -> tuple[str, ...]:
 
 def _real(place: str) -> str:
     place = re.sub("^s3[an]:", "s3:", place)  # as Hadoop calls it
-    if is_remote(place):
+    if has_host(place):
         root = root_of(place)
         return _remote(root, place[len(root) :])
     return place if "://" in _path(place) else os.path.realpath(_path(place))

@@ -96,6 +96,20 @@ def is_remote(location: str) -> bool:
     return _REMOTE.match(location) is not None
 
 
+def is_http(location: str) -> bool:
+    """Whether a location or URI is one of a web server."""
+    return location.startswith(("http://", "https://"))
+
+
+def is_sftp(location: str) -> bool:
+    return location.startswith("sftp://")
+
+
+def has_host(location: str) -> bool:
+    """Whether a location or URI is on another machine: of a store or a server."""
+    return is_remote(location) or is_http(location) or is_sftp(location)
+
+
 def root_of(location: str) -> str:
     """The scheme and bucket: `s3://bucket`."""
     root = _ROOT.match(location)

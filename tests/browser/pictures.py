@@ -130,7 +130,9 @@ def photograph(page: Page, theme: str) -> None:
 
     go(page, "/flows/flights?on=flights.delays")
     keep("dataflow")
-    go(page, "/datasets/flights.delays?gen=2")
+    go(page, "/datasets/flights.delays")
+    # Its addresses are this machine's
+    page.evaluate("() => document.querySelector('#use').remove()")
     keep("dataset")
     ask(page)
     keep("query")
@@ -217,10 +219,8 @@ def record(page: Page) -> None:
     film.show(2000)
     go(page, "/datasets/flights.delays?gen=2")
     film.show(2200)
-    # Its addresses are this machine's
-    page.evaluate("() => document.querySelector('#use').remove()")
-    page.mouse.wheel(0, 520)
-    page.wait_for_timeout(300)
+    go(page, "/datasets/flights.delays?tab=data")
+    page.wait_for_selector("#records tbody")
     film.show(1600)
     _ask_slowly(page, film)
     _plan_slowly(page, film)

@@ -18,8 +18,18 @@ from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages
 
 # Each as another one
-ALIKE = {"/activity?flow=shop", "/plan", "/datasets/shop.grand/partition?key="}
+ALIKE = {
+    "/activity?flow=shop",
+    "/datasets?sort=updated",
+    "/plan",
+    "/datasets/shop.grand/partition?key=",
+}
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# Outside pictures, whose texts grow with them
+SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
+  !one.closest("svg") && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
+  && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
+  .map((one) => one.outerHTML.slice(0, 99))"""
 REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
 OF_AN_EDITOR = 3
 
@@ -36,6 +46,7 @@ def check_looks(page: Page) -> None:
                 "() => document.documentElement.scrollWidth - window.innerWidth"
             )
             assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
+    assert page.evaluate(SMALL_TEXTS) == [], page.url
 
 
 # What a page says and asks is tested of all pages in unit/ui, at each commit.
@@ -50,7 +61,7 @@ def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) ->
     check_looks(tab.page)
     assert not tab.complaints
     # What a page asks for once somebody sees the place
-    parts = [url for url in asked if "part=" in url]
+    parts = [url for url in asked if "part=" in url or url.endswith("/rows")]
     assert len(parts) <= 1, parts
     most = REQUESTS + OF_AN_EDITOR if path.startswith(("/plan", "/query")) else REQUESTS
     assert len(asked) - len(parts) <= most, asked

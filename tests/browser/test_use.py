@@ -11,6 +11,8 @@ from tests.browser.conftest import SignIn, Tab
 from tests.browser.test_each_page import check_looks
 from tests.unit.ui.world import Pages
 
+MOST_SHIFT = 0.1
+
 
 def test_signing_in_goes_on_to_what_was_asked_for_and_signing_out_ends_it(
     browser: Browser, home: Pages
@@ -85,6 +87,56 @@ def test_places_and_search_have_keys(signed_in: SignIn) -> None:
     page.wait_for_url("**/help/keys")
 
 
+def test_the_palette_finds_by_keys_alone(signed_in: SignIn) -> None:
+    tab = Tab(signed_in().new_page())
+    page = tab.page
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette [data-hit]").first).to_be_visible()
+    check_looks(page)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.keyboard.type("price")
+    expect(page.locator("#palette")).to_contain_text("column price")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#palette [data-hit]").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/datasets/shop.dear")
+    page.keyboard.press("Control+k")
+    page.keyboard.press("Escape")
+    expect(page.locator("#palette")).to_be_hidden()
+    assert not tab.complaints
+
+
+def test_a_phone_has_a_menu_and_news_first(signed_in: SignIn) -> None:
+    page = signed_in("narrow").new_page()
+    page.goto("/")
+    expect(page.locator(".top nav")).to_be_hidden()
+    place = page.locator("#needsh").bounding_box()
+    assert place is not None
+    assert place["y"] < 160
+    page.get_by_text("Menu", exact=True).click()
+    page.get_by_role("link", name="Datasets", exact=True).click()
+    page.wait_for_url("**/datasets")
+
+
+def test_rows_come_once_their_tab_is_open_and_move_nothing(signed_in: SignIn) -> None:
+    page = signed_in().new_page()
+    page.add_init_script(
+        "window.shift = 0; new PerformanceObserver((list) => { for (const e of list.getEntries())"
+        " if (!e.hadRecentInput) window.shift += e.value; })"
+        ".observe({type: 'layout-shift', buffered: true});"
+    )
+    for path, ready in (
+        ("/", "#needs"),
+        ("/datasets/shop.dear", "#schema"),
+        ("/datasets/shop.dear?tab=data", "#records tbody tr"),
+        ("/datasets/shop.dear?tab=columns", "#profile tbody tr"),
+    ):
+        page.goto(path)
+        expect(page.locator(ready).first).to_be_visible()
+        assert page.evaluate("() => window.shift") < MOST_SHIFT, path
+
+
 def test_back_and_reload_keep_what_was_chosen(signed_in: SignIn) -> None:
     page = signed_in().new_page()
     page.goto("/datasets")
@@ -124,7 +176,7 @@ def test_a_wish_is_followed_and_taken_back(signed_in: SignIn) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("button", name="Take it back").click()
     expect(page.locator("#head .state")).to_have_text("up to date")
-    page.get_by_text("Compute again").first.click()
+    page.get_by_text("Recompute").first.click()
     expect(page.get_by_text("All of shop.told is computed once more")).to_be_visible()
     assert not tab.complaints
 
@@ -155,7 +207,7 @@ def test_pages_work_without_scripts(signed_in: SignIn) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("link", name="shop.dear").click()
     expect(page.locator("h1")).to_have_text("dear")
-    page.get_by_role("link", name="In the graph").click()
+    page.get_by_role("link", name="Graph", exact=True).click()
     page.locator("#n-shop\\.spent").click()
     expect(page.locator(".node.on")).to_have_attribute("data-name", "shop.spent")
     page.get_by_role("button", name="Sign out").click()

@@ -25,6 +25,8 @@ from tests.avro_files import avro_file
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import HANGS_S, Run, Service, Workspace, ended, until
 from tests.excel_files import sheet, workbook
+from tests.servers.web import web_server
+from tests.spark.source_places import zipped
 
 LETTERS = """\
 dataflow: letters
@@ -479,6 +481,50 @@ def test_sheets_lines_and_elements_follow_their_files(place: Workspace, api: Hea
         error = until(partial(failure, name), lambda: "failed")
         assert f"c.{suffix}" in error["message"]
         assert len(rows(api, f"staged.{name}")) == 1
+
+
+PLACES = """\
+dataflow: places
+components:
+  packed:
+    read: {{connector: files, path: packed/*.zip, members: "**/*.csv", format: csv, options: {{header: true}}}}
+  served:
+    read: {{connector: files, path: "{url}/{{a,b}}.csv", format: csv, options: {{header: true}}, refresh: manual}}
+"""
+
+
+def test_members_of_archives_and_files_of_web_servers_follow_their_places(
+    place: Workspace, api: Headgate
+) -> None:
+    files: dict[str, bytes] = {}
+
+    def put(**contents: str) -> None:
+        files.update({f"x/{name}.csv": text.encode() for name, text in contents.items()})
+        place.write("packed/all.zip", zipped(files))
+        web.files.update({f"/{name}.csv": text.encode() for name, text in contents.items()})
+
+    def read_again() -> dict[str, list[dict[str, Any]]]:
+        place.ask("refresh", "places")
+        assert place.ask("wait", "places")["state"] == "up_to_date"
+        names = ("packed", "served")
+        return {n: sorted(rows(api, f"places.{n}"), key=lambda r: r["id"]) for n in names}
+
+    with web_server() as web:
+        put(a="id,v\n1,10\n")
+        text = PLACES.format(url=web.url)
+        assert {d["state"] for d in applied(place, "places", text).values()} == {"up_to_date"}
+        put(b="id,v\n2,20\n")  # late
+        both = [{"id": 1, "v": 10}, {"id": 2, "v": 20}]
+        assert read_again() == {"packed": both, "served": both}
+        put(a="id,v\n1,1.5\n")  # corrected, and of a wider type
+        wide = [{"id": 1, "v": 1.5}, {"id": 2, "v": 20.0}]
+        assert read_again() == {"packed": wide, "served": wide}
+        put(b="id,v,note\n2,20,new\n")  # a new column
+        noted = [{**wide[0], "note": None}, {**wide[1], "note": "new"}]
+        assert read_again() == {"packed": noted, "served": noted}
+        del files["x/a.csv"], web.files["/a.csv"]
+        put()
+        assert read_again() == {"packed": noted[1:], "served": noted[1:]}
 
 
 # --- bad input ------------------------------------------------------------------------------------

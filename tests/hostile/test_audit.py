@@ -75,7 +75,10 @@ CHANGES = {  # route -> body, the action that is noted
     "DELETE /v1/shares/{share}/tables/{table}": (None, "share.remove"),
     "DELETE /v1/shares/{share}": (None, "share.delete"),
 }
-ELSEWHERE = {"POST /v1/tokens/exchange"}  # its row is the job's: tests/unit/trust/test_exchange.py
+ELSEWHERE = {
+    "POST /v1/tokens/exchange",  # its row is the job's: tests/unit/trust/test_exchange.py
+    "POST /v1/branches/{branch}/import",  # after a copy: tests/unit/table_import/test_import.py
+}
 SESSIONS = {  # where Spark starts: tests/spark/test_connect.py
     "POST /v1/branches/{branch}/spark-sessions",
     "DELETE /v1/spark-sessions/{session}",

@@ -31,6 +31,14 @@ NAMED = (
     "/datasets?flow={dataflow}",
     "/datasets/{dataset}",
     "/datasets/{dataset}?gen=1",
+    "/datasets/{dataset}?tab=data",
+    "/datasets/{dataset}?tab=checks",
+    "/datasets/{dataset}?tab=history",
+    "/datasets/{dataset}?tab=code",
+    "/datasets/{dataset}/rows",
+    "/find?q={dataset}",
+    "/find?q={dataflow}",
+    "/find?q={run}",
     "/datasets/{dataset}/partition?key=a.csv",
     "/datasets/{dataset}/partition?key=",
     "/datasets/{dataset}/compare",
@@ -59,7 +67,11 @@ PLAIN = (
     "/plan",
     "/query",
     "/help/keys",
+    "/help/tutorial",
     "/feeds",
+    "/find",
+    "/find?q=salaries",
+    "/datasets?sort=updated",
 )
 CLOSED = ("/settings/tokens", "/settings/care")
 BRANCHES = NAMES["branch"]

@@ -8,6 +8,7 @@ import pytest
 
 from dataplane.connectors.jdbc.check import check
 from dataplane.connectors.jdbc.jdbc_listing import Slice, partitions
+from dataplane.connectors.jdbc.postgresql import POSTGRESQL
 from dataplane.contract.schemas import Json
 from dataplane.task_failures import TaskFailure
 from tests.jdbc.conftest import Database
@@ -204,3 +205,13 @@ def test_what_prevents_a_listing_is_told_in_words(
         list(partitions(job))
     assert caught.value.condition == condition
     assert not isinstance(caught.value.__cause__, psycopg.Error)
+
+
+@pytest.mark.parametrize("conforming", ["on", "off"])
+def test_a_text_is_the_same_whatever_the_server_makes_of_backslashes(
+    database: Database, conforming: str
+) -> None:
+    """Spark's connections have the server's setting."""
+    text = "it's \\' OR 1 = 1 -- \\\\"
+    setting = f"SET standard_conforming_strings = {conforming}"
+    assert database.do(setting, f"SELECT {POSTGRESQL.literal(text)}") == [(text,)]

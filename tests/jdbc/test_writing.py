@@ -24,7 +24,7 @@ from dataplane.contract.schemas import Json, Schema, Type, field_of, struct_of
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.storage.lake import LocalLake
 from dataplane.task_failures import TaskFailure
-from tests.jdbc.conftest import Database
+from tests.jdbc.conftest import AnyDatabase, Database
 
 
 def struct(**columns: Type) -> Schema:
@@ -47,7 +47,7 @@ with writing(job, LocalLake(Path(lake))) as write:
 class World:
     """A table, and the lake that it is copied from."""
 
-    def __init__(self, database: Database, lake: Path) -> None:
+    def __init__(self, database: AnyDatabase, lake: Path) -> None:
         self.database, self.lake, self.count = database, lake, 0
 
     def job(

@@ -281,6 +281,75 @@ def test_a_snapshot_deletes_what_it_lacks(spark: SparkSession) -> None:
     assert "NestedLoopJoin" not in explained[0]  # of a moment with many snapshots
 
 
+# --- two times ------------------------------------------------------------------------------------
+
+Timeline: TypeAlias = dict[int, tuple[int | None, Values]]  # by valid time: its end, the row
+
+
+def timeline(events: Sequence[Event], known: Place) -> Timeline:
+    """What is known of one key at a place of the log. `seen` is the valid time."""
+    newest: dict[int, Event] = {}
+    for event in sorted(events, key=lambda e: (e.place, rank(e))):
+        if event.place <= known:
+            assert event.seen is not None
+            newest[event.seen] = event
+    ends = dict(zip(sorted(newest), [*sorted(newest)[1:], None], strict=True))
+    return {
+        valid: (ends[valid], event.values) for valid, event in newest.items() if event.op != "D"
+    }
+
+
+def two_times(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """Each row of each timeline, for as long as it is known."""
+    rows: list[tuple[Any, ...]] = []
+    for key in {event.key for event in events}:
+        own = [event for event in events if event.key == key]
+        places = sorted({event.place for event in own})
+        begun: dict[tuple[int, Any], Place] = {}
+        for place in places:
+            now = {(valid, row) for valid, row in timeline(own, place).items()}
+            for valid, row in begun.keys() - now:
+                rows.append((key, row[1][:2], valid, row[0], begun.pop((valid, row)), place))
+            for valid, row in now - begun.keys():
+                begun[valid, row] = place
+        rows += [(key, row[1][:2], valid, row[0], begun[valid, row], None) for valid, row in begun]
+    return rows
+
+
+def test_versions_of_two_times_are_those_of_a_replay(spark: SparkSession) -> None:
+    chance = random.Random(6)
+    logged = histories(chance, [], ties=True)
+    days = {event: chance.randrange(6) for event in logged}
+    events = [event._replace(seen=days[event]) for event in logged]
+    cdc = {name: key for name, key in CDC.items() if name != "truncates"}
+    cdc |= {"history": "versions", "valid_from": "seen"}
+    rows = [
+        (
+            (r.id, r.shop),
+            (r.name, r.amount),
+            r._valid_from,
+            r._valid_to,
+            tuple(r._known_from),
+            r._known_to and tuple(r._known_to),
+        )
+        for r in results(spark, cdc, events)
+    ]
+    expected = two_times(events)
+    assert any(row[3] is not None and row[5] is not None for row in expected)
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+
+
+def test_no_event_without_a_valid_time_is_passed_over(spark: SparkSession) -> None:
+    cdc = {**STRICT, "history": "versions", "valid_from": "seen"}
+    del cdc["truncates"]
+    for bad, code in (
+        (Event(4, "x", "U", 9, 2, "a", 1, None), "cdc-null-key"),
+        (Event(None, "x", "U", 9, 2, "a", 1, 1), "cdc-null-key"),
+    ):
+        with pytest.raises((PySparkException, Py4JJavaError), match=code):
+            results(spark, cdc, [*GOOD, bad])
+
+
 # --- tasks of buckets -----------------------------------------------------------------------------
 
 

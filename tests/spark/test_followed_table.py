@@ -61,6 +61,22 @@ def test_a_stream_gets_each_row_once(
     assert list((Path(lake.location) / "_delta_log").glob("*.checkpoint.parquet"))
 
 
+@pytest.mark.soak
+def test_a_stream_goes_on_when_a_table_of_an_earlier_version_gets_its_feed(
+    session: SparkSession, publisher: DeltaPublisher, tmp_path: Path
+) -> None:
+    lake = Lake(tmp_path)
+    fragments = [lake.fragment(A, [{"a": number}]) for number in range(3)]
+    publisher.publish(lake.table(A, fragments[0]))
+    lake.forget_feed()
+    _read_on(session, lake, tmp_path)
+    for count in (2, 3):
+        publisher.publish(lake.table(A, *fragments[:count], generation=count))
+        _read_on(session, lake, tmp_path)
+        assert _received(session, tmp_path) == Counter(range(count))
+    assert lake.open().version() == 3, "the feed is a commit of its own, once"
+
+
 def _read_on(session: SparkSession, lake: Lake, folder: Path) -> None:
     """The stream goes on from its checkpoint, until it has all that is published."""
     stream = session.readStream.format("delta").load(lake.location)

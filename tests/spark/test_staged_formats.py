@@ -6,12 +6,16 @@ from __future__ import annotations
 import gzip
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dataplane.listing.files import list_files
+from dataplane.listing.version_cache import Versions
 from tests.excel_files import CLOCK, DAY, MOMENT, sheet, workbook
 from tests.spark.conftest import Lake, done, failed, read, schema_of, told_types
+from tests.spark.source_places import tarred
 
 HEADER = {"header": True}
 FIXED = {"columns": "id:1-4, name:5-10, amount:11-16"}
@@ -142,3 +146,22 @@ def test_lines_that_are_too_short_are_malformed_records(lake: Lake) -> None:
     (result,) = lake.run("parse", job("fixed", on_bad_record="drop"), [task])
     assert [row["id"] for row in lake.rows(result)] == [1, 3]
     assert result["metrics"]["dropped_rows"] == 1
+
+
+def test_members_of_archives_are_read_in_these_formats(lake: Lake, tmp_path: Path) -> None:
+    archive = tmp_path / "all.tar.gz"
+    rows = [(1, "Ann", 2.5), (2, "Bob", 3.5)]
+    archive.write_bytes(tarred({f"a.{format}": content(format, *rows) for format in OPTIONS}))
+    for format, options in OPTIONS.items():
+        settings = {"members": f"*.{format}"}
+        whole = job(format, metadata=["name"], settings=settings)
+        place: Any = {**whole, "location": str(archive), "partition": None, "listing": ""}
+        (partition,) = list_files(place, Versions())["partitions"]
+        columns = columns_of(lake, format)
+        tasks = [{"columns": columns, "objects": partition["objects"]}]
+        (result,) = lake.run("parse", {**whole, "options": options}, tasks)
+        first = columns["fields"][0]["name"]
+        assert [
+            (row[first], row["name"], float(row["amount"])) for row in lake.rows(result)
+        ] == rows
+        assert lake.rows(result)[0]["_source_name"] == f"all.tar.gz/a.{format}"

@@ -11,6 +11,7 @@ from controlplane.core.model.alerts import Alert, Message
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
+from controlplane.core.model.event_times import EventTimes, PartitionTime
 from controlplane.core.model.events import Event
 from controlplane.core.model.feeds import Feed, FeedGrant
 from controlplane.core.model.holds import Hold
@@ -81,6 +82,9 @@ def change(action: str, branch: str = "main") -> AuditedChange:
     return AuditedChange("ann", "r-1", action, "flights", None, {"revision": 1}, 5.5, branch=branch)
 
 
+TIMES = EventTimes("at", (PartitionTime(0, 2**50, 17), PartitionTime(11, -3, 0)), 4)
+
+
 def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
     made = State(
         branch="main",
@@ -88,7 +92,7 @@ def state(seq: int, dataset: str = "flights.daily", **other: Any) -> State:
         seq=seq,
         generation=seq,
         logic=d(1),
-        inputs={"raw": Consumed("flights.raw", d(2), d(3))},
+        inputs={"raw": Consumed("flights.raw", d(2), d(3), TIMES, -7)},
         root=d(100 + seq),
         schema=SCHEMA,
         cut={"flights.raw": d(2)},
@@ -111,7 +115,13 @@ def hold(dataset: str = "flights.daily", **other: Any) -> Hold:
 
 def building(dataset: str = "flights.weekly", **other: Any) -> PartialState:
     made = PartialState(
-        "main", dataset, d(8), {"daily": Consumed("flights.daily", d(2), d(3))}, d(9), SCHEMA, {}
+        "main",
+        dataset,
+        d(8),
+        {"daily": Consumed("flights.daily", d(2), d(3), None, 9)},
+        d(9),
+        SCHEMA,
+        {},
     )
     return replace(made, **other)
 

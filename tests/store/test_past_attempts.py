@@ -118,6 +118,21 @@ def test_costs_of_many_datasets_are_one_statement(world: World) -> None:
         assert tx.past_attempts.costs("main", []) == {}
 
 
+def test_the_newest_of_each_dataset_are_one_statement(world: World) -> None:
+    """The attempts of a busy dataset do not hide those of a quiet one."""
+    with world.begin() as tx:
+        busy = [past(f"a{n}", ended_at=2e9 + n) for n in range(9)]
+        quiet = [past(f"b{n}", dataset="flights.b", ended_at=1e9 + n) for n in range(2)]
+        tx.past_attempts.put([*busy, *quiet, past("c", branch="dev", ended_at=3e9)])
+    with world.read() as tx:
+        before = world.store.statements
+        names = [DAILY, "flights.b", "flights.none"]
+        newest = tx.past_attempts.newest_of_each("main", names, since=1e9, limit=3)
+        assert world.store.statements - before == 1
+    ids = {name: [attempt.id for attempt in attempts] for name, attempts in newest.items()}
+    assert ids == {DAILY: ["a8", "a7", "a6"], "flights.b": ["b1"]}
+
+
 # --- collection
 
 

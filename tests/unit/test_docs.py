@@ -83,6 +83,17 @@ def test_the_blueprint_of_the_tutorial_has_no_problems() -> None:
     )
 
 
+def test_the_blueprints_of_files_have_no_problems() -> None:
+    page = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+    texts = re.findall(r"^```yaml\n(dataflow: .*?)^```", page, re.DOTALL | re.MULTILINE)
+    sent = [
+        blueprints.SentBlueprint(f"/data/{number}.yaml", text, {})
+        for number, text in enumerate(texts)
+    ]
+    assert len(sent) == 3
+    assert blueprints.validate(sent).problems == ()
+
+
 def test_the_architecture_names_what_is_there() -> None:
     """Modules, functions and methods of its walks, by the ends of their names: `claims.claim`,
     `Wake.notify`."""

@@ -325,4 +325,5 @@ def _page(full_plan: PlanAnswer, after: int, limit: int) -> PlanAnswer:
     }
     if after:
         page.pop("basis", None)
+        page.pop("drivers", None)
     return page

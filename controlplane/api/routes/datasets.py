@@ -15,6 +15,7 @@ from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.addresses import generation_of
 from controlplane.core.model.answers import (
+    AllChecksAnswer,
     ChecksAnswer,
     DatasetAnswer,
     GenerationsAnswer,
@@ -141,6 +142,15 @@ def checks(
     return answer(
         dataset_checks if may(call.context.principal, "data") else _without_rows(dataset_checks)
     )
+
+
+@router.answers(rest.ALL_CHECKS)
+def all_checks(call: Called, branch: Branch) -> JsonAnswer[AllChecksAnswer]:
+    """Expectations of all datasets, with their results in the newest generations. Examples of
+    failing rows need `data`; the lists are empty without it."""
+    items = datasets.all_checks(call.context, branch)
+    is_seen = may(call.context.principal, "data")
+    return answer({"items": items if is_seen else [*map(_without_rows, items)], "next": None})
 
 
 def _without_rows(dataset_checks: ChecksAnswer) -> ChecksAnswer:

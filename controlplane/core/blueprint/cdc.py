@@ -41,11 +41,17 @@ BUCKETS = 64
 MOST_KEYS = 16
 NO_COLUMNS: tuple[str, ...] = ()
 SPAN = ("_valid_from", "_valid_to")
+KNOWN_SPAN = ("_known_from", "_known_to")
+RENAMING = "give the column another name in a transform before"
 # Columns of the steps of the query, beside which the keys stand
 OWN_COLUMN = re.compile(
     "_(sequence|deleted|deleted_at|row|tracked|partial|text|fault|state|tie|last|counts|value(_[0-9]+)?"
     "|number|beside|end|is_live|before|version|from|next|valid_from|valid_to)",
     re.IGNORECASE,
+)
+# Those that `valid_from` adds
+OWN_COLUMN_OF_TWO_TIMES = re.compile(
+    "_(since|start|later|until|place|after|known_from|known_to)", re.IGNORECASE
 )
 
 
@@ -64,6 +70,7 @@ class ChangeData:
     `untracked`: columns whose changes open no version. `partial`: columns in which NULL keeps the
     value before. `upsert_wins`: over deletes of its sequence. `is_of_snapshots`: rows with one
     sequence are all rows of that moment.
+    `valid_from`: the column with the valid time, which is the last of `keys` then.
     `keeps_first`: the first event of a key counts, in place of the newest one; with `within_s` each
     event that comes more than so many seconds after the one before it.
     """
@@ -83,6 +90,12 @@ class ChangeData:
     is_of_snapshots: bool = False
     keeps_first: bool = False
     within_s: float | None = None
+    valid_from: str = ""
+
+    @property
+    def own_keys(self) -> tuple[str, ...]:
+        """Without the valid time."""
+        return self.keys[:-1] if self.valid_from else self.keys
 
 
 def _column_fault(text: str) -> Fault | None:
@@ -178,6 +191,13 @@ HISTORY = Key(
     "none",
     "none: the newest row of each key. versions: all of them, with _valid_from and _valid_to.",
 )
+VALID_FROM = Key(
+    "valid_from",
+    COLUMN,
+    "",
+    "The column that says from when on the row of an event is valid: versions of two times.",
+    example="effective_at",
+)
 TRACK = Key(
     "track",
     EXCEPTION,
@@ -215,12 +235,14 @@ def _change_data(fields: Fields, reading: Reading) -> ChangeData:
     _report_conflicts(fields, reading)
     report_columns(fields, reading)
     _report_untracked(fields, reading)
-    span = SPAN if fields[HISTORY] == "versions" else ()
-    report_names(fields, (KEYS, SEQUENCE_BY, PARTIAL), span, reading)
+    span = SPAN if fields[HISTORY] == "versions" else NO_COLUMNS
+    known_span = KNOWN_SPAN if fields[VALID_FROM] else NO_COLUMNS
+    report_names(fields, (KEYS, SEQUENCE_BY, PARTIAL), span + known_span, reading)
     return ChangeData(
         source=fields[FROM],
-        keys=fields[KEYS],
+        keys=(*fields[KEYS], *([fields[VALID_FROM]] if fields[VALID_FROM] else [])),
         sequence=fields[SEQUENCE_BY],
+        valid_from=fields[VALID_FROM],
         deletes=fields[DELETES].text,
         truncates=fields[TRUNCATES].text,
         columns=fields[COLUMNS],
@@ -253,7 +275,11 @@ def _report_conflicts(fields: Fields, reading: Reading) -> None:
         _conflict(fields, PARTIAL, "history: versions", hint, reading)
     else:
         hint = "write history: versions, or remove it"
-        _conflict(fields, TRACK, "history: none, which has no versions", hint, reading)
+        for of_versions in (TRACK, VALID_FROM):
+            _conflict(fields, of_versions, "history: none, which has no versions", hint, reading)
+    for of_all_keys in (TRUNCATES, SNAPSHOTS) if fields[VALID_FROM] else ():
+        hint = "end each key by an event with deletes"
+        _conflict(fields, of_all_keys, "valid_from", hint, reading)
     for key in (DELETES, TRUNCATES, PARTIAL) if fields[SNAPSHOTS] else ():
         hint = "remove it: a snapshot has all rows of its moment, and no others"
         _conflict(fields, key, "snapshots", hint, reading)
@@ -281,6 +307,8 @@ def _report_untracked(fields: Fields, reading: Reading) -> None:
     place = fields.place_of(TRACK)
     hint = "keys are always columns of the result"
     _report_shared(fields[TRACK], keys, place, "a key is not tracked", hint, reading)
+    if fields[VALID_FROM]:
+        _report_valid_from(fields, reading)
     place = fields.place_of(PARTIAL)
     _report_shared(partial, keys, place, "a key is partial", "remove it", reading)
     hint = "name it in one of both"
@@ -290,6 +318,22 @@ def _report_untracked(fields: Fields, reading: Reading) -> None:
         unlisted = [name for name in partial if name.casefold() not in named]
         hint = "name it in columns, too"
         _report_shared(unlisted, unlisted, place, "a partial column is left out", hint, reading)
+
+
+def _report_valid_from(fields: Fields, reading: Reading) -> None:
+    """The name of the valid time, and names that the steps after it need for themselves."""
+    place, valid = fields.place_of(VALID_FROM), [fields[VALID_FROM]]
+    _report_shared(valid, fields[KEYS], place, "a column is named twice", "name it once", reading)
+    _report_own(valid, OWN_COLUMN, place, reading)
+    _report_own(valid, OWN_COLUMN_OF_TWO_TIMES, place, reading)
+    _report_own(fields[KEYS], OWN_COLUMN_OF_TWO_TIMES, fields.place_of(KEYS), reading)
+
+
+def _report_own(
+    names: Iterable[str], own_column: re.Pattern[str], place: Position | None, reading: Reading
+) -> None:
+    own = [name for name in names if own_column.fullmatch(name)]
+    _report_shared(own, own, place, "a reserved name", RENAMING, reading)
 
 
 def report_names(
@@ -303,10 +347,8 @@ def report_names(
     for key in lists:
         _report_twice(fields[key], fields.place_of(key), reading)
     _report_twice(listed, fields.place_of(COLUMNS), reading)
-    hint = "give the column another name in a transform before"
-    own = [name for name in fields[KEYS] if OWN_COLUMN.fullmatch(name)]
-    _report_shared(own, own, fields.place_of(KEYS), "a reserved name", hint, reading)
-    _report_shared(listed, reserved, fields.place_of(COLUMNS), "a reserved name", hint, reading)
+    _report_own(fields[KEYS], OWN_COLUMN, fields.place_of(KEYS), reading)
+    _report_shared(listed, reserved, fields.place_of(COLUMNS), "a reserved name", RENAMING, reading)
 
 
 def _report_twice(names: Sequence[str], place: Position | None, reading: Reading) -> None:
@@ -341,6 +383,7 @@ CDC: Key[ChangeData | None] = Key(
                 TRUNCATES,
                 COLUMNS,
                 HISTORY,
+                VALID_FROM,
                 TRACK,
                 PARTIAL,
                 ON_TIE,

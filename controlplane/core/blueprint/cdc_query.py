@@ -13,6 +13,7 @@ Steps, each a common table expression:
     _spaced     with `within` each moment with the time of the one before
     _marks      each mark once, with the one beside it
     _versions   runs of moments with equal tracked columns
+    _points     and others of `cdc_bitemporal`
 
 A second dataset holds the marks: places in the sequence that concern all keys, namely those of
 truncates or of snapshots.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from controlplane.core.blueprint import cdc_bitemporal
 from controlplane.core.blueprint.cdc import ChangeData
 
 LONGEST_MESSAGE = 400  # of an error, in characters
@@ -121,12 +123,13 @@ class _Query:
         without = {name.casefold() for name in (*self.cdc.keys, *left_out)}
         return [name for name in self.cdc.columns.names if name.casefold() not in without]
 
-    def _selected(self, row: str) -> str:
+    def _selected(self, row: str, keys: str = "") -> str:
         """The keys and the columns of this struct, by name where they are known."""
+        keys = keys or self.keys
         if self.cdc.columns.is_exclusion:
-            return f"{self.keys}, {row}.*"
+            return f"{keys}, {row}.*"
         names = map(quoted, self._listed(self.cdc.partial))
-        return ", ".join([self.keys, *(f"{row}.{name} AS {name}" for name in names)])
+        return ", ".join([keys, *(f"{row}.{name} AS {name}" for name in names)])
 
     def _events(self) -> str:
         cdc = self.cdc
@@ -331,13 +334,24 @@ class _Query:
             ("_versions", self._versions()),
             ("_closed", self._closed()),
         ]
+        if self.cdc.valid_from:
+            return self._bitemporal(steps)
         span = "_from AS _valid_from, least(_next, _last._end) AS _valid_to"
-        last = (
-            f"SELECT {self._selected('_last._row')}, {span}\n"
-            "FROM _closed\n"
+        return _with(steps, self._live_versions(self.keys, span, "_closed"))
+
+    def _bitemporal(self, steps: Sequence[tuple[str, str]]) -> str:
+        """Versions of each key and valid time, cut where another valid time becomes known."""
+        keys, valid = list(map(quoted, self.cdc.own_keys)), quoted(self.cdc.valid_from)
+        span = cdc_bitemporal.selected_span(valid)
+        last = self._live_versions(", ".join(keys), span, "_known")
+        return _with([*steps, *cdc_bitemporal.steps(keys, valid)], last)
+
+    def _live_versions(self, keys: str, span: str, step: str) -> str:
+        return (
+            f"SELECT {self._selected('_last._row', keys)}, {span}\n"
+            f"FROM {step}\n"
             "WHERE CASE WHEN _fault IS NOT NULL THEN raise_error(_fault) ELSE _is_live END"
         )
-        return _with(steps, last)
 
     @property
     def _steps_to_marks(self) -> list[tuple[str, str]]:

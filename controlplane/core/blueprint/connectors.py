@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import delta, feed, jdbc, kafka, python
+from controlplane.core.blueprint import delta, dlt, feed, jdbc, kafka, python, spark_sources
 from controlplane.core.blueprint.common_keys import section
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
@@ -24,6 +24,8 @@ PLACES: Mapping[str, str] = MappingProxyType(
         "jdbc": "A table of a database.",
         "kafka": "A topic of Kafka.",
         "python": "A source that Python code lists and reads.",
+        "dlt": "A resource of the library dlt: a REST API or a service.",
+        "spark": "A data source of Spark by its name, or a DataSource class in Python.",
         "feed": "A dataset that another dataflow or namespace offers.",
     }
 )
@@ -34,6 +36,8 @@ READS: Mapping[str, Nested[Read]] = MappingProxyType(
         "jdbc": jdbc.READ,
         "kafka": kafka.READ,
         "python": python.READ,
+        "dlt": dlt.READ,
+        "spark": spark_sources.READ,
         "feed": feed.READ,
     }
 )

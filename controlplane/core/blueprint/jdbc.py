@@ -31,9 +31,8 @@ from controlplane.core.blueprint.value_kinds import (
     wrong_type,
 )
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
-from dataplane.contract.jdbc_options import is_refused, refused_parameters
+from dataplane.contract.jdbc_options import SCHEMES, is_refused, refused_parameters
 
-DRIVERS = ("postgresql",)
 NO_TEXTS: tuple[str, ...] = ()
 
 
@@ -44,12 +43,9 @@ def _url(text: str) -> Fault | None:
     if not text.startswith("jdbc:"):
         hint = "jdbc:postgresql://host:5432/database, or secret://name/key"
         return Fault("invalid-value", f"{shown(text)} is no JDBC URL", hint)
-    if kind not in DRIVERS:
-        return Fault(
-            "not-supported",
-            f"databases of {shown(kind)} come with a later release",
-            "use jdbc:postgresql:",
-        )
+    if kind not in SCHEMES:
+        message = f"there is no connector for databases of {shown(kind)}"
+        return Fault("not-supported", message, f"use one of {', '.join(SCHEMES)}")
     return next(filter(None, map(_option, refused_parameters(text))), None)
 
 

@@ -13,6 +13,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
     section,
 )
+from controlplane.core.blueprint.event_time import EVENT_TIME
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.source_refresh import SourceRefresh, StreamRefresh
@@ -210,6 +211,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
             sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))
         ),
         is_growing=True,
+        event_time=fields[EVENT_TIME],
     )
 
 
@@ -235,6 +237,7 @@ READ_KEYS = (
     REFRESH,
     ON_BAD_RECORD,
     SCHEMA_CHANGE,
+    EVENT_TIME,
 )
 READ = Nested(section(READ_KEYS), _read)
 

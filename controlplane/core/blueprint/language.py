@@ -30,6 +30,7 @@ from controlplane.core.blueprint.model import Component, Read, Retention, SparkS
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
+from controlplane.core.blueprint.server_keys import HEADERS, MEMBERS, SFTP, server_settings
 from controlplane.core.blueprint.shared_parts import SHARED
 from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.storage import (
@@ -108,6 +109,9 @@ READ_KEYS = (
     HIVE_PARTITIONING,
     GROUP,
     STORAGE,
+    MEMBERS,
+    HEADERS,
+    SFTP,
 )
 
 
@@ -129,7 +133,14 @@ def _read(fields: Fields, reading: Reading) -> Read:
         on_bad_record=fields[ON_BAD_RECORD],
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
-        settings=settings(fields, fields[PATH], reading),
+        settings=tuple(
+            sorted(
+                (
+                    *settings(fields, fields[PATH], reading),
+                    *server_settings(fields, fields[PATH], reading),
+                )
+            )
+        ),
         hive_partitioning=fields[HIVE_PARTITIONING],
     )
 
@@ -138,7 +149,14 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 TO_PATH = Key(
     "path",
-    Text((text_forms.source_path, text_forms.no_glob, text_forms.no_system_place)),
+    Text(
+        (
+            text_forms.no_server,
+            text_forms.source_path,
+            text_forms.no_glob,
+            text_forms.no_system_place,
+        )
+    ),
     "",
     "Folder to write to.",
     is_required=True,

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
 from controlplane.core.model.alerts import Channel
+from controlplane.core.model.event_times import EventTime
 from controlplane.core.model.scaling import USUAL_KEEP, DriverKeep
 from controlplane.core.model.tasks import Size
 from dataplane.contract import profiles
@@ -116,12 +117,13 @@ class Read:
     cron: str | None = None
     is_watched: bool = False
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
+    event_time: EventTime | None = None  # of a topic
 
 
 @dataclass(frozen=True, slots=True)
 class SqlTransform:
     """One SELECT. `text` places it in the blueprint. `is_written`: by the author of the blueprint,
-    who may change it."""
+    who may change it. `is_final`: the output has the partitions that the watermark has closed."""
 
     sql: str
     text: TextPlace
@@ -130,6 +132,7 @@ class SqlTransform:
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
     is_written: bool = field(default=True, compare=False)
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +150,7 @@ class PythonTransform:
     partition_by: tuple[KeyColumn, ...] = ()
     previous: Previous | None = None
     entrypoint_place: Position | None = field(default=None, compare=False)  # where it is named
+    is_final: bool = False
 
     @property
     def is_inline(self) -> bool:

@@ -7,6 +7,7 @@ alone. Does not belong here: keys that connectors share.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 
 from controlplane.core.blueprint.common_keys import DELETES, READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.model import Read
@@ -37,7 +38,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
     _report_secrets(fields, reading)
     main, place = main_module(fields, reading, PYTHON)
     modules = dict(sorted({*fields[MODULES], main}))
-    digest = _identity(modules, main.path, place, reading)
+    digest = code_digest(modules, (main.path, place), ENTRYPOINTS, reading, _FUNCTIONS)
     params, schema = dict(fields[PARAMS]), fields[SCHEMA]
     settings: dict[str, ParamValue] = {
         "code": digest,
@@ -74,18 +75,26 @@ def _report_secrets(fields: Fields, reading: Reading) -> None:
             reading.problems.add(fields.nodes[PARAMS.name][0].place, *fault)
 
 
-def _identity(modules: dict[str, str], main: str, place: TextPlace, reading: Reading) -> str:
-    """Digest of the code, independent of its layout and comments."""
+def code_digest(
+    modules: Mapping[str, str],
+    main: tuple[str, TextPlace],
+    functions: Sequence[str],
+    reading: Reading,
+    hint: str = "",
+) -> str:
+    """Digest of the code, independent of its layout and comments. `main` has these functions;
+    `hint`: what to write where one is missing."""
+    path, place = main
     try:
-        bundles = [code.analyse(modules, main, name) for name in ENTRYPOINTS]
+        bundles = [code.analyse(modules, path, name) for name in functions]
     except code.CodeProblem as e:
         at = (
             place.at(e.line, e.column)
-            if e.file == main
+            if e.file == path
             else TextPlace(e.file, 1, 1, exact=True).at(e.line, e.column)
         )
-        hint = _FUNCTIONS if e.code == "missing-entrypoint" else e.hint
-        raise reading.refuse(at, _code_of(e), e.message, hint) from e
+        is_missing = e.code == "missing-entrypoint" and hint
+        raise reading.refuse(at, _code_of(e), e.message, hint if is_missing else e.hint) from e
     return bundles[-1].digest.hex()
 
 

@@ -23,6 +23,11 @@ RESERVED: Final = frozenset({SELF})
 PARAMETER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 TIMEZONE: Final = "[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-][0-9]{2}:[0-9]{2}"
 LATER_SCHEMES: Final = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+SERVERS: Final = (
+    "http",
+    "https",
+    "sftp",
+)  # from which files are read, and to which none are written
 STORES: Final = ("s3", "gs", "abfs", "abfss")  # schemes of object stores that files are read from
 
 
@@ -110,9 +115,26 @@ def no_system_place(text: str) -> Fault | None:
     return None
 
 
-def source_path(text: str) -> Fault | None:
-    """As `path`, also in an object store."""
+def _served_path(text: str) -> Fault | None:
+    """A URL of files of a web server, or of an SFTP server."""
     scheme, _, rest = text.partition("://")
+    host, _, below = rest.partition("/")
+    if not re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?", host):
+        hint = f"for example {scheme}://files.example/folder/file.csv, without a user"
+        return Fault("invalid-path", f"{shown(host)} names no host", hint)
+    if re.search(r"(^|/)(\.|%2e){1,2}(/|$)", below.partition("?")[0], re.IGNORECASE):
+        return Fault("invalid-path", f"{shown(text)} holds . or ..", "write where the file is")
+    if scheme != "sftp" and (not below or any(c in below for c in "*[\\# ")):
+        hint = "write its address, or several ones with braces: https://host/{a,b}.csv"
+        return Fault("invalid-path", f"{shown(text)} is no address of a file", hint)
+    return no_link_local(text) or path(f"/{below}")
+
+
+def source_path(text: str) -> Fault | None:
+    """As `path`, also in an object store or of a server."""
+    scheme, _, rest = text.partition("://")
+    if rest and scheme in SERVERS:
+        return _served_path(text)
     if not rest or scheme not in STORES:
         return path(text)
     bucket, _, below = rest.partition("/")
@@ -132,6 +154,15 @@ def glob(text: str) -> Fault | None:
         Fault("invalid-path", fault, "use * in place of some braces, or several read components")
         if fault
         else None
+    )
+
+
+def no_server(text: str) -> Fault | None:
+    """A place that files can be written to."""
+    if text.partition("://")[0] not in SERVERS:
+        return None
+    return Fault(
+        "not-supported", f"nothing is written to {shown(text)}", "name a folder or a bucket"
     )
 
 

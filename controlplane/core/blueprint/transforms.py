@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from controlplane.core.blueprint import folds, text_forms
+from controlplane.core.blueprint.event_time import EMIT
 from controlplane.core.blueprint.freshness import Duration
 from controlplane.core.blueprint.key_columns import NO_KEY, KeyColumns
 from controlplane.core.blueprint.model import (
@@ -223,6 +224,7 @@ def _transform(fields: Fields, reading: Reading) -> SqlTransform | PythonTransfo
         partition_by=fields[PARTITION_BY],
         previous=previous,
         is_written=isinstance(text, Scalar) and text.start < text.end,
+        is_final=fields[EMIT] == "final",
     )
 
 
@@ -252,6 +254,7 @@ def _python(fields: Fields, reading: Reading) -> PythonTransform:
         partition_by=fields[PARTITION_BY],
         previous=previous,
         entrypoint_place=fields.place_of(ENTRYPOINT),
+        is_final=fields[EMIT] == "final",
     )
 
 
@@ -299,6 +302,7 @@ TRANSFORM = Nested(
             REQUIREMENTS,
             PARTITION_BY,
             SCHEMA,
+            EMIT,
         ),
         one_of=("sql", "python", "file"),
     ),

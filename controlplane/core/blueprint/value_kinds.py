@@ -214,10 +214,12 @@ class ColumnsText:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[Word]):
-    """One of a few words; those of later releases are known but refused."""
+    """One of a few words; those of later releases are known but refused. `hints`: what to write in
+    place of other words."""
 
     now: tuple[Word, ...]
     later: tuple[str, ...] = ()
+    hints: tuple[tuple[str, str], ...] = ()
 
     def read(self, node: Node, reading: Reading) -> Word:
         text = text_of(node, reading, self._expected())
@@ -231,7 +233,7 @@ class Choice(Generic[Word]):
                 f"{text} comes with a later release",
                 f"use {self._expected()}",
             )
-        hint = reading.problems.guess(text, self.now)
+        hint = dict(self.hints).get(text) or reading.problems.guess(text, self.now)
         raise reading.refuse(
             node, "invalid-value", f"expected {self._expected()}, found {shown(text)}", hint
         )

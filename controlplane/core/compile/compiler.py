@@ -30,6 +30,7 @@ from controlplane.core.compile import (
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.component_modes import ComponentInputs, Modes
 from controlplane.core.compile.dependency_graph import Graph
+from controlplane.core.compile.final_rules import FinalRules
 from controlplane.core.compile.node_identity import NamedComponent
 from controlplane.core.compile.nodes import (
     NOTHING,
@@ -45,7 +46,7 @@ from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 from dataplane.contract.results import QUARANTINED
-from dataplane.contract.schemas import Schema
+from dataplane.contract.schemas import Schema, field_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +241,12 @@ class _Step:
     def _source(self, read: Read) -> Source | None:
         location = self._located(read.path) if connector_identity.is_path(read) else read.path
         declared = self._declared(read)
+        has_times = self._has_event_time(read, declared)
         checks = self._checks() if location is not None else ()
         self._refuse_zone(None)
         return (
             None
-            if location is None
+            if location is None or not has_times
             else node_identity.source(self.named, read, location, declared, checks)
         )
 
@@ -293,6 +295,9 @@ class _Step:
     ) -> bool:
         """Adds problems. Whether all that it reads was compiled."""
         self.problems.extend(chosen.problems)
+        slots = chosen.by_key or chosen.slots
+        zone, place = self.named.timezone, self.named.component.place
+        self.problems.extend(FinalRules(body, slots, self.nodes, zone, place).problems())
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(compiled_checks.not_quarantined(checks))
@@ -310,6 +315,17 @@ class _Step:
         except InvalidSchema as e:
             self._refuse(e.code, str(e), "for example: year INT, name STRING")
             return None
+
+    def _has_event_time(self, read: Read, declared: Schema | None) -> bool:
+        """Whether the column of its event time is a time, if it has one. Adds a problem."""
+        if read.event_time is None or declared is None:
+            return True
+        column = read.event_time.column
+        if field_types(declared).get(column) in ("timestamp", "timestamp_ntz"):
+            return True
+        message = f"event_time: {column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
+        self._refuse("invalid-value", message, "name a column of the schema, or _timestamp")
+        return False
 
     def _located(self, path: str) -> str | None:
         location = name_lookup.absolute(path, self.named.text.revision.file)

@@ -142,12 +142,12 @@ def target_id(
 
 
 def _identifying(settings: Settings) -> dict[str, object]:
-    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, and
-    modules: `code` stands for them."""
+    """Excluded are the client's settings (`client.`), the copy's reaction to changed columns, the
+    columns of rows that a listing fetches as they are, and modules: `code` stands for them."""
     return {
         k: v
         for k, v in settings
-        if k not in ("schema_change", "modules") and not k.startswith("client.")
+        if k not in ("schema_change", "modules", "row_schema") and not k.startswith("client.")
     }
 
 

@@ -189,6 +189,11 @@ def build_key(logic: bytes, slots: Mapping[str, object], salt: bytes | None = No
     return digest("build/1", logic=logic, slots=slots, **({} if salt is None else {"salt": salt}))
 
 
+def import_key(logic: bytes, slots: Mapping[str, object], salt: bytes) -> bytes:
+    """As `build_key`, of rows that this logic has not given: they were imported under the salt."""
+    return digest("import/1", logic=logic, slots=slots, salt=salt)
+
+
 def run_key(task: bytes) -> bytes:
     """Memory of the tasks that were computed together with one, after it."""
     return digest("run/1", task=task)

@@ -227,4 +227,6 @@ def _keyed(
     }
     if reaches := {slot.name: list(slot.reach) for slot in slots if slot.reach is not None}:
         keyed["reach"] = reaches
+    if body.is_final:
+        keyed["emit"] = "final"
     return keyed

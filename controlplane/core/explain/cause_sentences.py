@@ -135,6 +135,8 @@ def of_own(
             return _forced(audit, name, at)
         case "lost":
             return f"files of {name} were lost, and are made again"
+        case "imported":
+            return _imported(audit, name, at)
         case "rollback":
             return _rolled_back(audit, name, at)
         case "resume":
@@ -182,6 +184,13 @@ def _rolled_back(audit: Audit, dataset: str, at: float) -> str:
     if change is None:
         return f"an operator rolled {dataset} back"
     return f"{change.actor} rolled {dataset} back at {instant(change.at)}"
+
+
+def _imported(audit: Audit, dataset: str, at: float) -> str:
+    change = audit.imported(dataset, at)
+    if change is None:
+        return f"rows of {dataset} were imported"
+    return f"{change.actor} imported rows of {dataset} at {instant(change.at)}"
 
 
 def of_inputs(names: Sequence[str]) -> str:

@@ -38,6 +38,11 @@ class Audit:
         rollbacks = self._of("rollback", paused_by(dataset))
         return next((change for change in rollbacks if change.at <= by), None)
 
+    def imported(self, dataset: str, by: float) -> AuditedChange | None:
+        """The last import into it before this time."""
+        imports = self._of("import", {dataset})
+        return next((change for change in imports if change.at <= by), None)
+
     def paused(self, names: Iterable[str]) -> AuditedChange | None:
         """The last pause of one of these names."""
         return next(iter(self._of("pause", set(names))), None)

@@ -121,7 +121,7 @@ def step_between(
 def own_cause(node: Source | Transform, step: StateStep) -> Cause | None:
     """What led to the step that lies in the dataset itself; None where its inputs did."""
     newer, older = step.newer, step.older
-    if newer.cause in ("rollback", "resume"):
+    if newer.cause in ("rollback", "resume", "imported"):
         return newer.cause
     if older is None:
         return "missing" if step.is_first else None

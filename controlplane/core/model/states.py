@@ -6,27 +6,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from controlplane.core.model.event_times import EventTimes
 from dataplane.contract.schemas import Schema
 
 Cause: TypeAlias = Literal[
     "logic", "input", "schema", "missing", "removed", "period", "retry", "forced", "sync", "lost",
-    "rollback", "resume",
+    "rollback", "resume", "imported",
 ]  # fmt: skip
 
 
 # End names of inputs: trees of hidden datasets
 KEYS, PAIRS, PARTS, PARTED = "/keys", "/pairs", "/parts", "/parted"
+CLOSED = "/closed"  # the keys that a watermark has closed
 # Stands for the code of a state some of whose files are gone: all of it is looked at again
 LOST = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """One input as a state was built from it."""
+    """One input as a state was built from it.
+
+    `times`: of a listing, the newest event times in its slices. `watermark_us`: of a dataset, up to
+    which time its rows were complete, in microseconds since 1970.
+    """
 
     dataset: str
     root: bytes
     schema: bytes  # schema id
+    times: EventTimes | None = None
+    watermark_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,9 @@ def may_match(condition: Condition, bounds_of: Known, *, negated: bool = False) 
             operator = _NEGATED[name] if negated else name
             return _comparison(operator, left, right, bounds_of)
         case PredicateCall("in", (Column((name,)), *values)) if not negated:
+            bounds = bounds_of(name)
             return any(
-                _compares(bounds_of(name), "eq", value)
+                _compares(bounds, "eq", value)
                 for value in values
                 if isinstance(value, PredicateValue)
             )
@@ -96,7 +97,7 @@ def _comparison(operator: str, left: Condition, right: Condition, bounds_of: Kno
 def _compares(bounds: ColumnBounds, operator: str, value: PredicateValue) -> bool:
     if not bounds.may_have_value:
         return False
-    constant, low, high = _plain(value), bounds.low, bounds.high
+    constant, low, high = plain(value), bounds.low, bounds.high
     if low is None or high is None or constant is None:
         return True
     if isinstance(constant, float):
@@ -126,7 +127,8 @@ def _has_prefix(bounds: ColumnBounds, prefix: str) -> bool:
     return low[: len(prefix)] <= prefix <= high[: len(prefix)]
 
 
-def _plain(value: PredicateValue) -> Bound | None:
+def plain(value: PredicateValue) -> Bound | None:
+    """As values are compared."""
     match value.kind:
         case "long":
             return int(value.text)

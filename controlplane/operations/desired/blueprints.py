@@ -289,18 +289,25 @@ def delete(ctx: Context, branch: str, name: str, expected: int | None = None) ->
     """End a dataflow's demand and pointers; data stays. Refused while others read its datasets."""
     with ctx.begin() as tx:
         branches.require_editable(ctx, tx, branch)
-        live = tx.blueprints.revisions(branch)
-        if name not in live:
-            raise NotFound(f"there is no dataflow {name} in branch {branch}")
-        if expected is not None and live[name].number != expected:
-            raise StaleRevision(name, expected, live[name].number)
-        _require_unread(live, name, ctx.namespace)
-        if branch == MAIN:
-            feeds.require_kept(
-                tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file}
-            )
-        tx.blueprints.delete_dataflow(branch, name)
-        note_change(ctx, tx, "delete", name, before=live[name].number, after=None, branch=branch)
-        tx.events.put([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
+        number = delete_within(ctx, tx, branch, name, expected)
     ctx.wake()
-    return {"deleted": name, "revision": live[name].number}
+    return {"deleted": name, "revision": number}
+
+
+def delete_within(ctx: Context, tx: Tx, branch: str, name: str, expected: int | None = None) -> int:
+    """The same within a transaction; the number of the last revision. Raises NotFound,
+    StaleRevision, and InvalidBlueprint while others read its datasets."""
+    live = tx.blueprints.revisions(branch)
+    if name not in live:
+        raise NotFound(f"there is no dataflow {name} in branch {branch}")
+    if expected is not None and live[name].number != expected:
+        raise StaleRevision(name, expected, live[name].number)
+    _require_unread(live, name, ctx.namespace)
+    if branch == MAIN:
+        feeds.require_kept(
+            tx, {f"{name}.{of}" for of in live[name].uids}, (), {name: live[name].file}
+        )
+    tx.blueprints.delete_dataflow(branch, name)
+    note_change(ctx, tx, "delete", name, before=live[name].number, after=None, branch=branch)
+    tx.events.put([Event("blueprint.deleted", name, 1, {"actor": ctx.actor}, branch=branch)])
+    return live[name].number

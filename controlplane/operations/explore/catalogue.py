@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from controlplane.core.model.answers.explore import (
     Catalogue,
@@ -17,14 +17,20 @@ from controlplane.core.model.answers.explore import (
     FacetName,
     FacetValue,
 )
+from controlplane.core.plan.plan_values import SEVERITY
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.explore.graph import kind_of
 from controlplane.operations.explore.search import SHOWN_MATCHES, Hit, hits, visible_decisions
+from controlplane.operations.inspect import json_views
+from controlplane.operations.inspect.data_age import LastChanges
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
 PAGE: Final = 100
 VALUES: Final = 10  # of a facet, the most frequent ones
+MOST_BY_TIME: Final = 400  # datasets: the time of each is looked up
+Sort: TypeAlias = Literal["", "name", "state", "updated", "rows", "partitions"]
+SORTS: Final[Sequence[Sort]] = get_args(Sort)
 FACETS: Final[Sequence[FacetName]] = get_args(FacetName)
 
 
@@ -34,27 +40,60 @@ def catalogue(
     query: str,
     chosen: Mapping[FacetName, str],
     *,
+    sort: Sort = "",
     skip: int = 0,
     limit: int = PAGE,
 ) -> Catalogue:
-    """Those with all of the words and of the chosen values, the best first. `skip`: how many of
-    them were shown."""
+    """Those with all of the words and of the chosen values, the best first, or by what `sort` says.
+    `skip`: how many of them were shown."""
     with ctx.read_plan(branch) as (plan, facts):
         all_hits, notes = hits(ctx, plan, facts, query, as_shown=True)
         values = {hit.facts.name: _values(hit, facts) for hit in all_hits}
         fitting = [hit for hit in all_hits if _fits(values[hit.facts.name], chosen)]
+        if sort == "updated" and len(fitting) > MOST_BY_TIME:
+            notes.append(f"more than {MOST_BY_TIME} datasets are not sorted by time: filter first")
+            sort = ""
+        changed = _changed(facts, branch, fitting) if sort == "updated" else {}
+        if sort:
+            fitting.sort(key=lambda hit: _rank(hit, facts, changed, sort))
         page = fitting[skip : skip + limit]
+        changed = changed or _changed(facts, branch, page)
         own = branches.own_datasets(facts.tx, branch)
         return {
             "query": query,
             "chosen": dict(chosen),
             "total": len(visible_decisions(ctx, plan)),
             "found": len(fitting),
-            "items": [_catalogue_hit(hit, facts, own) for hit in page],
+            "items": [_catalogue_hit(hit, facts, own, changed) for hit in page],
             "facets": _facets(values.values(), chosen),
             "notes": notes,
             "next": skip + limit if len(fitting) > skip + limit else None,
         }
+
+
+def _changed(facts: StoreSnapshot, branch: str, hits: Iterable[Hit]) -> dict[str, float]:
+    """When the rows of each dataset changed last."""
+    states = {hit.facts.name: facts.state(hit.facts.name) for hit in hits}
+    committed = {name: state for name, state in states.items() if state is not None}
+    return LastChanges().times(facts.tx, branch, committed) if committed else {}
+
+
+def _rank(
+    hit: Hit, facts: StoreSnapshot, changed: Mapping[str, float], sort: Sort
+) -> tuple[float, str]:
+    """Names go up, numbers and times down, states from the worst."""
+    name, state = hit.facts.name, facts.state(hit.facts.name)
+    match sort:
+        case "state":
+            return -SEVERITY.index(hit.decision.status), name
+        case "updated":
+            return -changed.get(name, 0.0), name
+        case "rows":
+            return -(state.rows if state else -1), name
+        case "partitions":
+            return -(state.partitions if state else -1), name
+        case _:
+            return 0.0, name
 
 
 def _values(hit: Hit, facts: StoreSnapshot) -> Mapping[FacetName, Sequence[str]]:
@@ -102,7 +141,9 @@ def _rendered_values(counts: Counter[str], chosen: str | None) -> list[FacetValu
     ]
 
 
-def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -> CatalogueHit:
+def _catalogue_hit(
+    hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None, changed: Mapping[str, float]
+) -> CatalogueHit:
     dataset_facts, state = hit.facts, facts.state(hit.facts.name)
     node, shown = facts.desired.nodes[dataset_facts.name], hit.matches[:SHOWN_MATCHES]
     shown_hit: CatalogueHit = {
@@ -115,6 +156,7 @@ def _catalogue_hit(hit: Hit, facts: StoreSnapshot, own: frozenset[str] | None) -
         "tags": list(dataset_facts.tags),
         "partitions": None if state is None else state.partitions,
         "rows": None if state is None else state.rows,
+        "updated": json_views.when(changed.get(dataset_facts.name)),
         "matches": [{"field": match.field, "text": match.text} for match in shown],
         "more": len(hit.matches) - len(shown),
     }

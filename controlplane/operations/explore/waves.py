@@ -299,6 +299,8 @@ def _actor(run: Run, audit: Audit) -> str | None:
     change = None
     if first.cause == "forced":
         change = audit.forced(first.dataset, first.at)
+    if first.cause == "imported":
+        change = audit.imported(first.dataset, first.at)
     if first.cause == "rollback":
         change = audit.rolled_back(first.dataset, first.at)
     return None if change is None else change.actor

@@ -10,7 +10,7 @@ from itertools import dropwhile
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import CorruptNode, NotFound, error_text
-from controlplane.core.explain import cause_sentences, upstream
+from controlplane.core.explain import cause_sentences, upstream, watermark_words
 from controlplane.core.explain.cause_tree import UNKNOWN, CauseNode, Explaining, nearest_first
 from controlplane.core.explain.change_authors import Audit
 from controlplane.core.explain.held_up import HeldUp, held_up
@@ -82,7 +82,7 @@ def why(
             error = decision.error
         is_work = top is not None and top.is_pending
         if partition is not None and not is_work and state is not None:
-            _require_partition(tx, state, partition, task)
+            _require_partition(tx, state, partition, task, node)
         held = held_up(facts.desired, decisions, audit, target, tx.blueprints.paused(branch))
         if held is not None and not ctx.sees(held.dataset):
             held = None
@@ -99,7 +99,7 @@ def why(
             "reason": decision.reason
             or damage
             or upstream.of_fold(facts, facts.desired, target, partition)
-            or _up_to_date(top),
+            or _up_to_date(top, node, state),
             "held_up": None if held is None else _held_up(held, decisions, facts.desired.nodes),
             "modes": json_views.modes(ctx, node),
             "volatile": json_views.volatile(node),
@@ -153,7 +153,7 @@ def why_past(
         node = facts.desired.nodes[target]
         assert node.has_rows  # which have no states
         if partition is not None:
-            _require_partition(tx, state, partition, None)
+            _require_partition(tx, state, partition, None, node)
         states = partial(kept_states, tx, branch)
         audit = Audit(tx.audit.changes(branch, CHANGES_READ), tx.blueprints.revisions(branch))
         explaining = Explaining(
@@ -227,12 +227,14 @@ def _sentence(top: CauseNode | None, decision: Decision) -> str:
     )
 
 
-def _up_to_date(top: CauseNode | None) -> str:
+def _up_to_date(top: CauseNode | None, node: Node, state: State | None) -> str:
     if top is None or top.is_pending:
         return ""
-    return (
+    words = (
         f"it is up to date; its last generation came because {cause_sentences.headline(top.roots)}"
     )
+    watermark = watermark_words.of_dataset(node, state)
+    return words if watermark is None else f"{words}; {watermark['sentence']}"
 
 
 def _node(ctx: Context, node: CauseNode, facts: StoreSnapshot) -> WhyNode:
@@ -298,9 +300,14 @@ def _is_failing(tx: Tx, step: Step) -> list[DriverStatus]:
     ]
 
 
-def _require_partition(tx: Tx, state: State, partition: str, task: Task | None) -> None:
-    if task is None and partition not in tree.lookup(tx.nodes, state.root, [partition]):
-        raise NotFound(f"dataset {state.dataset} has no partition {partition!r}")
+def _require_partition(tx: Tx, state: State, partition: str, task: Task | None, node: Node) -> None:
+    if task is not None or partition in tree.lookup(tx.nodes, state.root, [partition]):
+        return
+    message = f"dataset {state.dataset} has no partition {partition!r}"
+    watermark = watermark_words.of_dataset(node, state) if node.is_transform else None
+    if watermark is not None:
+        message = f"{message}; {watermark['sentence']}"
+    raise NotFound(message)
 
 
 def _task(tx: Tx, branch: str, decision: Decision, partition: str | None) -> Task | None:

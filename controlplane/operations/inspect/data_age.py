@@ -58,6 +58,8 @@ def _changed_at(tx: Tx, branch: str, states: Sequence[State]) -> float:
                 first = state
             elif first.cause != "rollback":
                 return first.at
+        if states[-1].seq == 1:  # the first of all
+            break
         states = tx.states.history(branch, first.dataset, STATES_MORE, states[-1].seq)
     return first.at
 

@@ -80,6 +80,8 @@ class EarlierStates:
         match state.cause:
             case "forced":
                 change = self.audit.forced(state.dataset, state.at)
+            case "imported":
+                change = self.audit.imported(state.dataset, state.at)
             case "rollback":
                 change = self.audit.rolled_back(state.dataset, state.at)
             case "resume":

@@ -12,6 +12,7 @@ from controlplane.core.compile.error_places import place_of_error
 from controlplane.core.compile.nodes import Node, Sink, Slot
 from controlplane.core.compile.warnings import notices
 from controlplane.core.errors import Problem
+from controlplane.core.explain import watermark_words
 from controlplane.core.model.answers import (
     LEVELS,
     DatasetError,
@@ -94,6 +95,9 @@ def plan(
         shown["held"] = [{"dataset": name, **hold(facts.holds()[name])} for name in held]
     if failed := [d for d in plan.decisions if d.status == "failed"]:
         shown["failed"] = [_failed(decision) for decision in failed]
+    flows = {decision.dataset.partition(".")[0] for decision in plan.decisions}
+    if drivers := costs.at_rest(facts, flows):
+        shown["drivers"] = drivers
     return shown
 
 
@@ -224,6 +228,8 @@ def dataset(
     }
     if decision.tasks_left:
         status["tasks_left"] = decision.tasks_left
+    if (watermark := watermark_words.of_dataset(node, state)) is not None:
+        status["watermark"] = watermark
     return status
 
 

@@ -230,10 +230,15 @@ def _flow(
         "branch": branch,
         "revision": number,
         "state": "failed",
-        "problem": f"this dataflow does not compile and is left out until it is applied anew: {fault}",
+        "problem": not_compiled(fault),
         "datasets": datasets,
         "targets": targets,
     }
+
+
+def not_compiled(fault: str) -> str:
+    """The problem of a stored dataflow that does not compile."""
+    return f"this dataflow does not compile and is left out until it is applied anew: {fault}"
 
 
 def _listed(

@@ -50,6 +50,7 @@ REASONS: Mapping[Cause, str] = {
     "sync": "{dataset} was written anew",
     "lost": "files of {dataset} were lost, and made again",
     "rollback": "{dataset} was rolled back",
+    "imported": "rows of {dataset} were imported",
     "resume": "the hold of {dataset} ended",
 }
 

@@ -113,17 +113,23 @@ class PlanExecutor:
         demands: Mapping[str, Mapping[bytes, Demand]],
     ) -> list[Decision]:
         """With tasks for workers in place of drivers. Plans do not depend on it."""
-        room: int | None = None
+        nodes = facts.desired.nodes
+        readable = {
+            d.dataset
+            for d in todo
+            if isinstance(d.step, Compute) and lane.may_have_slices(nodes[d.dataset], d.step)
+        }
+        room = slices.room(facts.tx) if readable else 0
+        if not room:
+            return list(todo)
+        readable -= slices.left_datasets(facts.tx, self._branch, sorted(readable))
         changed: list[Decision] = []
         for decision in todo:
-            node, step = facts.desired.nodes[decision.dataset], decision.step
-            if isinstance(step, Compute) and lane.may_have_slices(node, step):
-                room = slices.room(facts.tx) if room is None else room
-                if room and not slices.are_left(facts.tx, self._branch, decision.dataset):
-                    demanded = demands.get(decision.dataset, {})
-                    decision = lane.with_slices(decision, node, demanded, room)
-                    new = [task for task in decision.step.tasks if task.key not in demanded]
-                    room -= sum(task.kind == lane.SLICE for task in new)
+            if decision.dataset in readable:
+                demanded = demands.get(decision.dataset, {})
+                decision = lane.with_slices(decision, nodes[decision.dataset], demanded, room)
+                new = [task for task in decision.step.tasks if task.key not in demanded]
+                room -= sum(task.kind == lane.SLICE for task in new)
             changed.append(decision)
         return changed
 

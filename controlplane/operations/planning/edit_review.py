@@ -3,7 +3,7 @@ analyzer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from controlplane.core.compile.nodes import Desired, Node
@@ -73,10 +73,31 @@ def columns_of(
     return schemas.of(dataset)
 
 
+def stored_columns(
+    tx: Tx, branch: str, nodes: Desired, dataset: str
+) -> tuple[KnownSchema, tuple[AnalyseRequest, ...]]:
+    """The columns that a dataset of the stored blueprints has, or would have; and the analyses
+    that they need from Spark."""
+    scope = {dataset, *nodes.graph.upstream([dataset])}
+    schemas = Schemas(nodes, _facts(tx, branch, nodes, nodes, within=scope))
+    for name in nodes.order:
+        if name in scope:
+            schemas.of(name)
+    return schemas.of(dataset), tuple(schemas.requests.values())
+
+
 def _facts(
-    tx: Tx, branch: str, before: Desired, after: Desired, looked: PlanListings = NO_LISTINGS
+    tx: Tx,
+    branch: str,
+    before: Desired,
+    after: Desired,
+    looked: PlanListings = NO_LISTINGS,
+    *,
+    within: Collection[str] = (),
 ) -> StoredFacts:
+    """`within`: names of datasets that are in question although nothing of them differs."""
     nodes = [*_in_question(before, after), *_in_question(after, before)]
+    nodes += [after.nodes[name] for name in within if name in after.nodes]
     sources = [node for node in nodes if node.is_source]
     names = sorted({node.dataset for node in nodes})
     return StoredFacts(

@@ -215,11 +215,15 @@ def _old(span: Span, limits: RetentionLimits, now: float) -> Iterator[Expired]:
 
 
 def _drop_builds(store: Store, namespace: str, before: float) -> int:
-    """A build trace is put together with a state of its root, and goes once no such state
-    exists."""
+    """A build trace is put together with a state of its root, or with a partial root of an import,
+    and goes once there is neither."""
     with store.read(namespace) as tx:
         old = list(tx.upkeep.builds(before))
-        roots = {pointer.root for pointer in tx.upkeep.pointers(["state"])} if old else set()
+        roots = (
+            {pointer.root for pointer in tx.upkeep.pointers(["state", "building"])}
+            if old
+            else set()
+        )
     total = 0
     for keys in _pieces([key for key, root in old if root not in roots], ROWS_A_TIME):
         with store.begin(namespace) as tx:

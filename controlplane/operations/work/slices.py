@@ -48,12 +48,12 @@ def room(tx: Tx) -> int:
     return max(0, MOST_WAITING - tx.queue.backlog().get(SLICE, 0))
 
 
-def are_left(tx: Tx, branch: str, dataset: str) -> bool:
-    """Whether workers left the last slices of a dataset, so that they are not offered more now."""
-    recent = (tx.now() - lane.LEFT_S, tx.now())
-    return lane.are_left(
-        tx.past_attempts.newest(branch, [dataset], ended=recent, limit=lane.LEFT_ATTEMPTS)
+def left_datasets(tx: Tx, branch: str, datasets: Sequence[str]) -> frozenset[str]:
+    """The datasets of which workers left the last slices, so that they are not offered more now."""
+    newest = tx.past_attempts.newest_of_each(
+        branch, datasets, since=tx.now() - lane.LEFT_S, limit=lane.LEFT_ATTEMPTS
     )
+    return frozenset(name for name, attempts in newest.items() if lane.are_left(attempts))
 
 
 def are_stranded(tx: Tx) -> bool:

@@ -4,6 +4,7 @@ text."""
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,6 +53,23 @@ def project_files(name: str) -> dict[str, str]:
         ".vscode/extensions.json": _text("extensions.json"),
     }
     return {path: text.replace("NAME", name) for path, text in files.items()} | editor_files()
+
+
+def described(name: str, blueprint: str) -> dict[str, str]:
+    """A project whose blueprint was made of files that are there already."""
+    files = project_files(name)
+    del files["data/orders/2026-11-01.csv"]
+    header = files[f"blueprints/{name}.yaml"].splitlines()[0]
+    readme = files["README.md"].split("\nPut another file")[0].replace("by_shop", "DATASET")
+    return {**files, "README.md": readme, f"blueprints/{name}.yaml": f"{header}\n{blueprint}"}
+
+
+def relative(folder: Path, to: Path) -> str:
+    """The folder as a blueprint in `to` names it: a neighbour relative, anything else in full."""
+    project = to.absolute().parent
+    if folder.absolute().is_relative_to(project):
+        return Path(os.path.relpath(folder.absolute(), to.absolute())).as_posix()
+    return folder.absolute().as_posix()
 
 
 def name_for(folder: Path) -> str:

@@ -17,15 +17,32 @@ class MadeBodies:
         self._most = most_bytes
         self._size = 0
         self._bodies: OrderedDict[Hashable, tuple[bytes, ...]] = OrderedDict()
+        self._makers: dict[Hashable, Lock] = {}
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], Bodies]) -> Bodies:
-        """Some that belong together. `key`: all that they are made of."""
+        """Some that belong together. `key`: all that they are made of. Others that request them
+        meanwhile wait, and do not make them too."""
+        with self._lock:
+            maker = self._makers.setdefault(key, Lock())
+        with maker:
+            try:
+                bodies = self._find(key)
+                if bodies is None:
+                    bodies = make()
+                    self._keep(key, bodies)
+            finally:
+                with self._lock:
+                    self._makers.pop(key, None)
+        return bodies  # type: ignore[return-value]  # as they were made
+
+    def _find(self, key: Hashable) -> tuple[bytes, ...] | None:
         with self._lock:
             if key in self._bodies:
                 self._bodies.move_to_end(key)
-                return self._bodies[key]  # type: ignore[return-value]  # as they were made
-        bodies = make()
+            return self._bodies.get(key)
+
+    def _keep(self, key: Hashable, bodies: tuple[bytes, ...]) -> None:
         with self._lock:
             if key not in self._bodies:
                 self._size += _size(bodies)
@@ -33,7 +50,6 @@ class MadeBodies:
             while self._size > self._most:
                 _, forgotten = self._bodies.popitem(last=False)
                 self._size -= _size(forgotten)
-        return bodies
 
 
 def _size(bodies: tuple[bytes, ...]) -> int:

@@ -3,7 +3,7 @@
 A Delta log is one of three: main's newest state has the published table's, passed through, whose
 entries name files by where they lie (`_frags/...`); a generation, and a ref with a time, have one
 that is made of the state; the newest state of another branch has one of its kept generations
-(`live_logs`).
+(`live_logs`). Metadata of Iceberg is found by its names, and not listed (`iceberg_files`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from controlplane.core import tree
+from controlplane.core.iceberg.table_metadata import FOLDER as METADATA
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
@@ -28,6 +29,7 @@ from controlplane.operations import known_fragments
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.ports.lake import MakeCheckpoint, ObjectStore
 from controlplane.ports.store import Tx
+from controlplane.services.s3.iceberg_files import IcebergFiles
 from controlplane.services.s3.live_logs import LiveLogs, MadeFile
 from controlplane.services.s3.made_bodies import MadeBodies
 from controlplane.services.s3.own_files import OwnFiles
@@ -61,6 +63,7 @@ class TableObjects:
         self._logs = MadeBodies(LOG_BYTES)
         self._live = LiveLogs(self._nodes, self._logs, make_checkpoint)
         self._own = OwnFiles(namespace)
+        self._iceberg = IcebergFiles(self._nodes, namespace)
 
     def since(
         self, tx: Tx, table: TableAddress, state: State, start: str, ahead: int
@@ -84,6 +87,9 @@ class TableObjects:
             )
         if name.startswith(OWN):
             return self._own_file(tx, table, state, name)
+        if name.startswith(METADATA):
+            made = self._iceberg.find(tx, table, name)
+            return None if made is None else _of_log(made)
         part = part_names.parse(name)
         return None if part is None else self._part(tx, table, state, name, part)
 

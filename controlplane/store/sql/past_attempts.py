@@ -48,6 +48,17 @@ def _costs(branches: ColumnElement[bool]) -> Select[Any]:
     return select(ranked).where(ranked.c.place <= COST_ATTEMPTS)
 
 
+def _newest_of_each() -> Select[Any]:
+    """The last attempts of each dataset, the newest first."""
+    is_recent = equal(db.past_attempts, "branch") & (_PAST.ended_at > bind("since"))
+    newest_first = (_PAST.ended_at.desc(), _PAST.id)
+    place = func.row_number().over(partition_by=_PAST.dataset, order_by=newest_first)
+    ranked = select(db.past_attempts, place.label("place"))
+    placed = ranked.where(is_recent, one_of(_PAST.dataset)).subquery()
+    return select(placed).where(placed.c.place <= bind("limit")).order_by(placed.c.place)
+
+
+_NEWEST_OF_EACH = _newest_of_each()
 _COSTS_OF_MAIN = _costs(_PAST.branch == MAIN)
 # Those of both once
 _COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))
@@ -73,6 +84,15 @@ class SqlPastAttempts(TableGroup):
             statement = statement.where(past.ended_at > ended[0], past.ended_at <= ended[1])
         newest = statement.order_by(past.ended_at.desc(), past.id).limit(limit)
         return tuple(map(_ATTEMPTS.from_row, self._rows(newest)))
+
+    def newest_of_each(
+        self, branch: str, datasets: Iterable[str], *, since: float, limit: int
+    ) -> Mapping[str, Sequence[PastAttempt]]:
+        keys = {"keys": list(datasets), "of_branch": branch, "since": since, "limit": limit}
+        newest: dict[str, list[PastAttempt]] = {}
+        for row in self._rows(_NEWEST_OF_EACH, **keys):
+            newest.setdefault(row.dataset, []).append(_ATTEMPTS.from_row(row))
+        return newest
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         past = db.past_attempts.c

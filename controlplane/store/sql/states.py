@@ -29,6 +29,7 @@ from sqlalchemy import bindparam as bind
 from controlplane.core.errors import StaleState
 from controlplane.core.model import change_marks
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.event_times import EventTimes, PartitionTime
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.json_values import JsonValue
@@ -420,17 +421,34 @@ def _pin_of(stored: Any) -> Pin | None:
 
 def _packed(state: State | PartialState, schema: bytes | None) -> dict[str, Any]:
     """Columns of states and of half-built ones."""
-    inputs = {name: [i.dataset, i.root.hex(), i.schema.hex()] for name, i in state.inputs.items()}
+    inputs = {name: _input_row(consumed) for name, consumed in state.inputs.items()}
     return {"inputs": dump(inputs), "cut": _cut_text(state.cut), "schema": schema}
 
 
 def _unpacked(row: Row[Any], schemas: Mapping[bytes, Schema]) -> dict[str, Any]:
-    inputs = {
-        name: Consumed(dataset, bytes.fromhex(root), bytes.fromhex(schema))
-        for name, (dataset, root, schema) in json.loads(row.inputs).items()
-    }
+    inputs = {name: _consumed(*stored) for name, stored in json.loads(row.inputs).items()}
     schema = None if row.schema is None else schemas[row.schema]
     return {"inputs": inputs, "cut": _cut(row.cut), "schema": schema}
+
+
+def _input_row(consumed: Consumed) -> list[JsonValue]:
+    """Times stand behind the rest, where there are any."""
+    row: list[JsonValue] = [consumed.dataset, consumed.root.hex(), consumed.schema.hex()]
+    times = consumed.times
+    if times is not None:
+        newest: list[JsonValue] = [list(time) for time in times.newest]
+        return [*row, consumed.watermark_us, [times.column, newest, times.ahead]]
+    return row if consumed.watermark_us is None else [*row, consumed.watermark_us]
+
+
+def _consumed(
+    dataset: str, root: str, schema: str, watermark_us: int | None = None, times: Any = None
+) -> Consumed:
+    event_times = None
+    if times is not None:
+        column, newest, ahead = times
+        event_times = EventTimes(column, tuple(PartitionTime(*of) for of in newest), ahead)
+    return Consumed(dataset, bytes.fromhex(root), bytes.fromhex(schema), event_times, watermark_us)
 
 
 def _cut(text: str) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ class SqlUpkeep(TableGroup):
             statement = select(of.branch, of.dataset, of.inputs).where(self._mine(table))
             newest = statement.join(db.heads, _is_newest()) if table is db.states else statement
             for row in self._paged(newest, of.branch, of.dataset):
-                for _, root, _ in json.loads(row.inputs).values():
+                for _, root, *_ in json.loads(row.inputs).values():
                     yield Pointer("input", row.dataset, bytes.fromhex(root), row.branch)
         unfinished = db.unfinished.c
         for row in self._paged(

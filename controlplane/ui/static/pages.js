@@ -18,12 +18,36 @@ async function copy(button) {
 }
 
 document.addEventListener("click", (event) => {
-  const at = event.target.closest?.("[data-theme-toggle],[data-copy],[data-zoom]");
+  const at = event.target.closest?.("[data-theme-toggle],[data-copy],[data-zoom],[data-find]");
   if (!at) return;
+  if ("find" in at.dataset) find();
   if ("themeToggle" in at.dataset) toggleTheme();
   if ("copy" in at.dataset) copy(at);
   if (at.dataset.zoom) zoom(at.closest(".canvas").querySelector("[data-graph]"), at.dataset.zoom);
 });
+
+// --- the palette: whatever has a name
+
+const palette = document.getElementById("palette");
+
+function find() {
+  if (palette.open) { palette.close(); return; }
+  palette.showModal();
+  const field = palette.querySelector("input");
+  field.select();
+  if (!palette.querySelector("[data-hit]")) field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+// Arrows go through the results, Enter opens the first one.
+palette?.addEventListener("keydown", (event) => {
+  const hits = all("[data-hit]", palette), at = hits.indexOf(document.activeElement);
+  if (event.key === "ArrowDown") hits[Math.min(at + 1, hits.length - 1)]?.focus();
+  else if (event.key === "ArrowUp") (hits[at - 1] ?? palette.querySelector("input")).focus();
+  else if (event.key === "Enter" && at < 0 && hits[0]) hits[0].click();
+  else return;
+  event.preventDefault();
+});
+palette?.addEventListener("click", (event) => { if (event.target === palette) palette.close(); });
 
 // --- keys
 
@@ -36,6 +60,7 @@ const branch = document.body.dataset.branch ?? "main";
 const within = (path) => branch === "main" ? path : `${path}?branch=${encodeURIComponent(branch)}`;
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "k" && (event.ctrlKey || event.metaKey) && palette && !event.target.closest?.(".editor")) { event.preventDefault(); find(); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input,textarea,select,.editor")) return;
   const node = event.target.closest?.(".node");
   const isWalk = node?.ownerSVGElement?.matches("[data-graph]") && event.key.startsWith("Arrow");
@@ -215,7 +240,7 @@ const KINDS = [
   "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
   "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
   "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
-  "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
+  "operator.import", "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
   "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
   "task.other", "task.recovered", "task.retried",
 ];
@@ -350,7 +375,20 @@ document.addEventListener("htmx:after:request", (event) => {
   sourceElement?.classList?.toggle("old", status >= 400 || status === 0);
 });
 document.addEventListener("htmx:error", (event) => event.detail.ctx?.sourceElement?.classList?.add("old"));
+// --- the open tab of a row that is wider than the screen
+
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+// --- the tab says how everything stands
+
+function nameTab() {
+  const { tabTitle, tabIcon } = document.querySelector("[data-tab-title]")?.dataset ?? {};
+  if (!tabTitle) return;
+  document.title = tabTitle;
+  document.querySelector("link[rel=icon]").href = tabIcon;
+}
 document.addEventListener("htmx:after:swap", () => {
+  nameTab();
   localTimes(document);
   all("form[data-bulk]").forEach((form) => count(form.id));
   all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));

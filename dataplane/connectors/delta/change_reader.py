@@ -15,12 +15,12 @@ from dataplane.connectors.delta import delta_reader
 from dataplane.connectors.delta.change_listing import CHANGES, Reached, change_files
 from dataplane.connectors.delta.delta_reader import DeltaReading
 from dataplane.connectors.delta.log import head, local_place, read_commit
-from dataplane.connectors.files.source_bytes import local_file
 from dataplane.connectors.source_reader import SourceReader
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.contract.source_objects import SourceObject
+from dataplane.storage.source_copies import local_file
 from dataplane.task_failures import TaskFailure
 
 SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"

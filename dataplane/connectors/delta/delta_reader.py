@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dataplane.connectors.delta.delta_listing import PHYSICAL, root_of, version_of
 from dataplane.connectors.delta.log import Head, head
-from dataplane.connectors.files.source_bytes import local_file
 from dataplane.contract.delta_log import LOG, commit_name
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import LABEL, TaskError
 from dataplane.contract.schemas import Json, Schema, canonical_schema, struct_of
 from dataplane.contract.source_objects import NESTED, SourceObject
+from dataplane.storage.source_copies import local_file
 from dataplane.task_failures import TaskFailure
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

@@ -12,7 +12,6 @@ from pathlib import Path
 from dataplane.connectors.files.footers import footer_types
 from dataplane.connectors.files.source_bytes import (
     are_unchanged,
-    local_file,
     open_source,
     reported_path,
 )
@@ -22,6 +21,7 @@ from dataplane.contract.results import Misread
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 from dataplane.contract.types import FileType, TypeRefusal, in_words, refusal, was_read_exactly
+from dataplane.storage.source_copies import local_file
 from dataplane.storage.source_stores import BUFFER_BYTES, is_remote
 
 MOST = 20  # columns that are reported of one task

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from dataplane.connectors.files.remote import Remote
-from dataplane.connectors.files.source_bytes import local_file
 from dataplane.contract.claims import SourceClaim
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.source_objects import SourceObject
 from dataplane.fragments.file_links import OBJECT, with_label
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.spark_schemas import spark_type
+from dataplane.storage.source_copies import local_file
 
 PATH = "__headgate_path"
 _NUMBER: Json = {"name": OBJECT, "type": "integer", "nullable": True, "metadata": {}}

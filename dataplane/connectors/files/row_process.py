@@ -9,20 +9,19 @@ error is the fault of the file: a BadRows as JSON.
 from __future__ import annotations
 
 import json
-import resource
-import signal
 import sys
 import zipfile
 import zlib
 from pathlib import Path
 
 from dataplane.connectors.files.bad_rows import BAD_FILE, BadRows
-from dataplane.connectors.files.row_bounds import CPU_S, DISK_BYTES, MEMORY_BYTES, WALL_S
+from dataplane.connectors.files.row_bounds import DISK_BYTES
 from dataplane.contract.staged_formats import ExcelOptions, XmlOptions, staged_options
+from dataplane.storage.file_process import bound_process
 
 
 def main(format: str, source: str, target: str, options_text: str) -> int:
-    _bound()
+    bound_process(DISK_BYTES)
     options = staged_options(format, json.loads(options_text))
     try:
         columns = _write_rows(Path(source), Path(target), options)
@@ -32,15 +31,6 @@ def main(format: str, source: str, target: str, options_text: str) -> int:
         return _reported(BadRows(str(e)))
     sys.stdout.write(str(columns))
     return 0
-
-
-def _bound() -> None:
-    """The kernel's bounds. They hold when the driver has ended, too."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, DISK_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    signal.alarm(WALL_S)
 
 
 def _write_rows(source: Path, target: Path, options: object) -> int:

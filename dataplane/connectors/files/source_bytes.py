@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.files.number_search import NumberSearch
 from dataplane.connectors.files.reader_options import users_options
@@ -24,6 +23,7 @@ from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import TaskError, task_error
 from dataplane.contract.source_objects import SourceObject
 from dataplane.listing.encodings import codec_of, is_swapped, is_wide
+from dataplane.storage.source_copies import local_file, place_of
 from dataplane.storage.source_stores import (
     ALL_BYTES,
     StoreAccess,
@@ -41,16 +41,6 @@ _CHUNK = 1 << 20
 _OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 
 
-def local_file(uri: str) -> str:
-    """The path behind a `file:` URI or an absolute path."""
-    if uri.startswith("/"):
-        return uri
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
-        raise TaskFailure("not-supported", f"only local files can be read yet, not {uri}")
-    return unquote(uri.removeprefix("file:").removeprefix("//"))
-
-
 def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
     if is_remote(source["uri"]):
@@ -62,7 +52,7 @@ def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BY
 
 def reported_path(source: SourceObject) -> str:
     """A source file's place as users know it."""
-    return source["uri"] if is_remote(source["uri"]) else local_file(source["uri"])
+    return place_of(source["uri"])
 
 
 def one_of(objects: Sequence[SourceObject]) -> str:

@@ -3,36 +3,33 @@ or written."""
 
 from __future__ import annotations
 
-from dataplane.connectors.jdbc.jdbc_connection import connected, names_of
-from dataplane.connectors.jdbc.jdbc_listing import columns_of, require_ascending
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession
+from dataplane.connectors.jdbc.jdbc_connection import address, connected
+from dataplane.connectors.jdbc.jdbc_listing import Table, require_ascending
 from dataplane.contract.jobs import ConnectJob
 from dataplane.task_failures import TaskFailure
-
-# Without a schema in the name, the first of the search path that is there.
-_TARGET = """SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')
-FROM (SELECT coalesce(%s, current_schema())) AS given (s)"""
 
 
 def check(job: ConnectJob) -> None:
     """Check the connection; nothing is changed. TaskFailure gives the reason why it cannot be
     used."""
-    settings = job["settings"]
-    with connected(job) as connection:
-        if not job["writes"]:
-            names = [name for name, _ in columns_of(connection, settings)]
-            if settings.get("column") and settings["column"] not in names:
-                raise TaskFailure(
-                    "column-missing", f"there is no column {settings['column']}: {', '.join(names)}"
-                )
-            require_ascending(connection, settings)
+    place, settings = address(job), job["settings"]
+    with connected(place) as session:
+        if job["writes"]:
+            _check_schema(session, place.dialect, settings["table"])
             return
-        *above, _ = names_of(settings["table"])
-        [(schema, may_create)] = connection.execute(
-            _TARGET, (above[0] if above else None,)
-        ).fetchall()
-        if may_create is None:
-            raise TaskFailure("table-missing", f"there is no schema {schema}")
-        if not may_create:
-            raise TaskFailure(
-                "permission-denied", f"the user may create no table in the schema {schema}"
-            )
+        table = Table.of(session, place.dialect, settings)
+        if settings.get("column"):
+            table.column(settings["column"])
+        require_ascending(table)
+
+
+def _check_schema(session: DatabaseSession, dialect: DatabaseDialect, table: str) -> None:
+    *above, _ = dialect.names_of(table)
+    [(schema, may_create)] = session.rows(dialect.may_create(above[0] if above else None))
+    if may_create is None:
+        raise TaskFailure("table-missing", f"there is no schema {schema}")
+    if not may_create:
+        raise TaskFailure(
+            "permission-denied", f"the user may create no table in the schema {schema}"
+        )

@@ -7,33 +7,29 @@ slice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-from psycopg import Connection, sql
-
-from dataplane.connectors.jdbc.jdbc_connection import NO_ROWS, connected, identifier
+from dataplane.connectors.jdbc.dialect import (
+    OURS,
+    DatabaseDialect,
+    DatabaseSession,
+    RowQuery,
+    TableColumn,
+)
+from dataplane.connectors.jdbc.jdbc_connection import address, connected
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.keys import column_key, encode_segment
 from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.task_failures import TaskFailure
 
-if TYPE_CHECKING:
-    from typing import LiteralString
-
-OURS = "_headgate_row"
-ROW = sql.Identifier(OURS)  # the name of a row in our queries: no column of theirs has it
 FEW = 50  # slices up to which only their rows are looked at
-# Types of which equal values have one text: a value's slice is then found by the value, perhaps
-# through an index.
-_EXACT = frozenset(
-    {"bool", "int2", "int4", "int8", "text", "varchar", "date", "uuid", "timestamp", "timestamptz"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,32 +86,81 @@ class Slice:
             is_exact="text" not in got,
         )
 
-    def condition(self) -> sql.Composable:
+    def condition(self, database: Table) -> str:
         """The rows, as SQL."""
         if not self.column:
-            return sql.SQL("true")
-        column = sql.Identifier(OURS, self.column)
+            return "1 = 1"
+        dialect, column = database.dialect, database.column(self.column)
+        expression = dialect.name(OURS, self.column)
         if self.is_null:
-            return sql.SQL("{} IS NULL").format(column)
+            return f"{expression} IS NULL"
+        if self.value is not None and self.is_exact:
+            return f"{expression} = {dialect.comparable(self.value, column)}"
         if self.value is not None:
-            named = column if self.is_exact else sql.SQL("{}::text").format(column)
-            return sql.SQL("{} = {}").format(named, sql.Literal(self.value))
+            return dialect.equals(expression, self.value, column)
         above, below = (">=", "<") if self.has_low else (">", "<=")
-        bounds: list[tuple[LiteralString, str | None]] = [(above, self.low), (below, self.high)]
+        bounds = [(above, self.low), (below, self.high)]
         parts = [
-            sql.SQL("{} {} {}").format(column, sql.SQL(op), sql.Literal(b))
+            f"{expression} {op} {dialect.comparable(b, column)}"
             for op, b in bounds
             if b is not None
         ]
-        return sql.SQL(" AND ").join([*parts, sql.SQL("{} IS NOT NULL").format(column)])
+        return " AND ".join([*parts, f"{expression} IS NOT NULL"])
 
 
-def source_of(settings: ConnectorSettings) -> sql.Composable:
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table or query of a database, with its columns as they are in this transaction."""
+
+    session: DatabaseSession
+    dialect: DatabaseDialect
+    settings: ConnectorSettings
+    columns: Sequence[TableColumn]
+
+    @staticmethod
+    def of(
+        session: DatabaseSession, dialect: DatabaseDialect, settings: ConnectorSettings
+    ) -> Table:
+        """TaskFailure where a column has the name that rows have."""
+        columns = session.columns(dialect.no_rows(source_of(dialect, settings)))
+        if any(c.name == OURS for c in columns):
+            raise TaskFailure(
+                "reserved-column", f"there is a column {OURS}: name it otherwise in a `query`"
+            )
+        return Table(session, dialect, settings, columns)
+
+    @property
+    def source(self) -> str:
+        return source_of(self.dialect, self.settings)
+
+    @property
+    def names(self) -> list[str]:
+        return [c.name for c in self.columns]
+
+    @property
+    def described(self) -> list[tuple[str, str]]:
+        return [(c.name, c.kind) for c in self.columns]
+
+    def column(self, name: str) -> TableColumn:
+        column = next((c for c in self.columns if c.name == name), None)
+        if column is None:
+            names = ", ".join(self.names)
+            raise TaskFailure("column-missing", f"there is no column {name}: {names}")
+        return column
+
+    def select(self, part: Slice) -> str:
+        """The rows of a slice with their hashes."""
+        dialect = self.dialect
+        values, hashes = dialect.read_values(self.columns), dialect.row_hashes(self.columns)
+        return f"SELECT {values}, {hashes} FROM {self.source} WHERE {part.condition(self)}"
+
+
+def source_of(dialect: DatabaseDialect, settings: ConnectorSettings) -> str:
     """The table or query with a name for its rows."""
     if settings["table"]:
-        return sql.SQL("{} AS {}").format(identifier(settings["table"]), ROW)
+        return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])))
     query = settings["query"].strip().rstrip(";")
-    return sql.SQL("({}\n) AS {}").format(sql.SQL(cast("LiteralString", query)), ROW)
+    return dialect.rows_of(f"({query}\n)")
 
 
 # --- listing ------------------------------------------------------------------------------------
@@ -123,170 +168,145 @@ def source_of(settings: ConnectorSettings) -> sql.Composable:
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
     """The `list` kind of work: all slices are read before the first is given."""
-    with connected(job) as connection, connection.transaction():
-        snapshot(connection)
-        parts = list(_listed(connection, job))
+    place = address(job)
+    with connected(place) as session, snapshot(session, place.dialect):
+        table = Table.of(session, place.dialect, job["settings"])
+        parts = list(_listed(table, job))
     yield from sorted(parts, key=lambda p: p["key"].encode())
 
 
-def snapshot(connection: Connection[Any]) -> None:
-    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+@contextmanager
+def snapshot(session: DatabaseSession, dialect: DatabaseDialect) -> Iterator[None]:
+    """A transaction that reads one state of the database."""
+    with session.transaction():
+        for statement in dialect.read_isolation:
+            session.rows(statement)
+        yield
 
 
-def _listed(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
+def _listed(table: Table, job: ListJob) -> Iterator[ListedPartition]:
     if job["settings"]["by"] == "incremental":
-        yield from _added(connection, job)
+        yield from _added(table, job)
         return
-    require_ascending(connection, job["settings"])
-    for source in objects(connection, job["settings"]):
+    require_ascending(table)
+    for source in objects(table):
         yield listed(source["name"], [source], ())
 
 
-def objects(
-    connection: Connection[Any], settings: ConnectorSettings, only: Sequence[Slice] = ()
-) -> list[SourceObject]:
+def objects(table: Table, only: Sequence[Slice] = ()) -> list[SourceObject]:
     """All slices that have rows, as they are in this transaction; or these, as far as they have
     some. All rows as one slice are there without rows, too."""
-    columns = columns_of(connection, settings)
-    by_column = settings["by"] == "partitioned"
-    labels = _labels(settings) if by_column else sql.SQL("NULL::text")
-    some = [s.condition() for s in only] if len(only) <= FEW else []
-    where = (
-        sql.SQL(" OR ").join(sql.SQL("({})").format(c) for c in some) if some else sql.SQL("true")
+    by_column = table.settings["by"] == "partitioned"
+    some = [f"({s.condition(table)})" for s in only] if len(only) <= FEW else []
+    rows = RowQuery(
+        source=table.source,
+        columns=table.columns,
+        where=" OR ".join(some) or "1 = 1",
+        label=_label(table) if by_column else "NULL",
+        is_grouped=by_column,
     )
-    head = sql.SQL("label" if by_column else "min(label)")
-    query = _CHECKSUMS.format(
-        head=head, row=ROW, labels=labels, source=source_of(settings), where=where
-    )
-    group = sql.SQL(" GROUP BY label") if by_column else sql.SQL("")
-    rows = connection.execute(query + group).fetchall()
-    slice_of = _namer(settings, columns) if by_column else lambda _: Slice()
-    return [_object(settings, slice_of(label), columns, sums) for label, *sums in rows]
+    slice_of = _namer(table) if by_column else lambda _: Slice()
+    summed = table.session.rows(table.dialect.checksums(rows))
+    return [_object(table, slice_of(label), sums) for label, *sums in summed]
 
 
-# Two sums of hashes with different seeds, as for fragments: equal pairs of rows do not cancel each
-# other. OFFSET keeps the inner query one of its own, else each row is made a text three times; one
-# of type bigint leaves it parallel.
-_CHECKSUMS = sql.SQL(
-    """SELECT {head}, count(*), coalesce(sum(octet_length(told)), 0),
-       coalesce(sum(hashtextextended(told, 0)), 0), coalesce(sum(hashtextextended(told, 1)), 0)
-FROM (SELECT {labels} AS label, {row}::text COLLATE "C" AS told FROM {source} WHERE {where} OFFSET '0') AS rows"""
-)
-
-
-def columns_of(connection: Connection[Any], settings: ConnectorSettings) -> list[tuple[str, str]]:
-    """Name and type in order. TaskFailure where one has the name that rows have."""
-    columns = connection.execute(NO_ROWS.format(source_of(settings))).description or ()
-    if any(c.name == OURS for c in columns):
-        raise TaskFailure(
-            "reserved-column", f"there is a column {OURS}: name it otherwise in a `query`"
-        )
-    return [(c.name, c.type_display) for c in columns]
-
-
-def require_ascending(connection: Connection[Any], settings: ConnectorSettings) -> None:
+def require_ascending(table: Table) -> None:
     """TaskFailure where a bound is below the one before, as the server compares them: slices would
     share rows."""
-    pairs = list(pairwise(settings.get("bounds", ())))
+    pairs = list(pairwise(table.settings.get("bounds", ())))
     if not pairs:
         return
-    column = sql.Identifier(OURS, settings["column"])
-    falls = [sql.SQL("coalesce(one, {}) > {}").format(*map(sql.Literal, pair)) for pair in pairs]
-    # NULL of the column's type
-    query = sql.SQL("SELECT {} FROM (SELECT (SELECT {} FROM {} LIMIT 0) AS one) AS typed")
-    [is_falling_each] = connection.execute(
-        query.format(sql.SQL(", ").join(falls), column, source_of(settings))
-    ).fetchall()
-    for low, high in (
-        pair for pair, is_falling in zip(pairs, is_falling_each, strict=True) if is_falling
-    ):
-        message = f"bounds of {settings['column']} have to ascend, and the database has {high} before {low}"
-        raise TaskFailure("bounds-not-ascending", message)
+    dialect, name = table.dialect, table.settings["column"]
+    column = table.column(name)
+    typed = dialect.empty_column(dialect.name(OURS, name), table.source)
+    falls = []
+    for low, high in pairs:
+        first, second = dialect.comparable(low, column), dialect.comparable(high, column)
+        falls.append(f"CASE WHEN coalesce({typed}, {first}) > {second} THEN 1 ELSE 0 END")
+    query = f"SELECT {', '.join(falls)}{dialect.no_table()}"
+    [is_falling_each] = table.session.rows(query)
+    for (low, high), is_falling in zip(pairs, is_falling_each, strict=True):
+        if int(is_falling):
+            message = f"bounds of {name} have to ascend, and the database has {high} before {low}"
+            raise TaskFailure("bounds-not-ascending", message)
 
 
-def _labels(settings: ConnectorSettings) -> sql.Composable:
+def _label(table: Table) -> str:
     """The label of a row's slice: the text of the value, or the number of bounds up to it."""
-    column = sql.Identifier(OURS, settings["column"])
+    dialect, settings = table.dialect, table.settings
+    column, expression = table.column(settings["column"]), dialect.name(OURS, settings["column"])
     if not settings["bounds"]:
-        return sql.SQL("{}::text").format(column)
+        return dialect.label(expression, column)
     cases = [
-        sql.SQL("WHEN {} < {} THEN {}").format(column, sql.Literal(b), sql.Literal(str(i)))
+        f"WHEN {expression} < {dialect.comparable(b, column)} THEN {dialect.literal(str(i))}"
         for i, b in enumerate(settings["bounds"])
     ]
-    end = sql.Literal(str(len(settings["bounds"])))
-    return sql.SQL("CASE WHEN {} IS NULL THEN NULL {} ELSE {} END").format(
-        column, sql.SQL(" ").join(cases), end
-    )
+    end = dialect.literal(str(len(settings["bounds"])))
+    return f"CASE WHEN {expression} IS NULL THEN NULL {' '.join(cases)} ELSE {end} END"
 
 
-def _namer(
-    settings: ConnectorSettings, columns: Iterable[tuple[str, str]]
-) -> Callable[[str | None], Slice]:
-    column, bounds = settings["column"], settings["bounds"]
-    is_exact = next(
-        (kind.partition("(")[0] in _EXACT for name, kind in columns if name == column), False
-    )
+def _namer(table: Table) -> Callable[[str | bytes | None], Slice]:
+    column, bounds = table.settings["column"], table.settings["bounds"]
+    is_exact = table.dialect.is_exact(table.column(column))
 
-    def named(label: str | None) -> Slice:
+    def named(label: str | bytes | None) -> Slice:
         if label is None:
             return Slice(column, is_null=True)
+        text = label.decode() if isinstance(label, bytes) else label
         if not bounds:
-            return Slice(column, label, is_exact=is_exact)
-        at = int(label)
+            return Slice(column, text, is_exact=is_exact)
+        at = int(text)
         low, high = (bounds[i] if 0 <= i < len(bounds) else None for i in (at - 1, at))
         return Slice(column, low=low, high=high)
 
     return named
 
 
-def _object(
-    settings: ConnectorSettings,
-    part: Slice,
-    columns: Sequence[tuple[str, str]],
-    measures: Sequence[Any],
-) -> SourceObject:
-    rows, size, *sums = map(int, measures)
-    return described(settings, part, part.key, size, (columns, rows, size, sums), columns)
+def _object(table: Table, part: Slice, measures: Sequence[Any]) -> SourceObject:
+    rows, size, first, second, hashed = map(int, measures)
+    if hashed != rows:
+        message = (
+            f"{rows - hashed} rows are too large for the server to hash: read less in a `query`"
+        )
+        raise TaskFailure("row-too-large", message)
+    state = (table.described, rows, size, [first, second])
+    return described(table, part, part.key, size, state)
 
 
-def described(
-    settings: ConnectorSettings,
-    part: Slice,
-    name: str,
-    size: int,
-    state: object,
-    columns: Sequence[tuple[str, str]],
-) -> SourceObject:
+def described(table: Table, part: Slice, name: str, size: int, state: object) -> SourceObject:
+    settings = table.settings
     uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.uri_query}"
     return {
         "name": name,
         "uri": uri,
         "size": size,
         "modified_ms": 0,
-        "version": f"etag:{sha256(repr(state).encode()).hexdigest()}",
-        "columns": [name for name, _ in columns],
+        "version": version_of(state),
+        "columns": table.names,
     }
+
+
+def version_of(state: object) -> str:
+    """The version for columns, number of rows, their bytes, and sums of hashes."""
+    return f"etag:{sha256(repr(state).encode()).hexdigest()}"
 
 
 # --- growing ------------------------------------------------------------------------------------
 
 
-def _added(connection: Connection[Any], job: ListJob) -> Iterator[ListedPartition]:
+def _added(table: Table, job: ListJob) -> Iterator[ListedPartition]:
     """The rows above all listed ones. A slice has the rows that lie in it when it is read."""
-    settings, listed_before = job["settings"], job["known"]
+    dialect, name, listed_before = table.dialect, job["settings"]["column"], job["known"]
     assert listed_before is not None, "a claim says what is known"
     last = Slice.of(listed_before["objects"][0]["uri"]).high if listed_before["objects"] else None
-    column = sql.Identifier(OURS, settings["column"])
-    above = Slice(settings["column"], low=last, has_low=False).condition()
-    query = sql.SQL("SELECT max({})::text, count(*) FROM {} WHERE {}").format(
-        column, source_of(settings), above
-    )
-    [(high, rows)] = connection.execute(query).fetchall()
-    if not rows:
+    column, expression = table.column(name), dialect.name(OURS, name)
+    where = Slice(name, low=last, has_low=False).condition(table)
+    text = dialect.text(f"max({expression})", column)
+    query = f"SELECT {text}, count(*) FROM {table.source} WHERE {where}"
+    [(high, rows)] = table.session.rows(query)
+    if not int(rows):
         return
     key = f"{int(listed_before['key'] or 0) + 1:012d}"
-    columns = columns_of(connection, settings)
-    part = Slice(settings["column"], low=last, high=high, has_low=False)
-    yield listed(
-        key, [described(settings, part, key, rows, (columns, part.uri_query), columns)], ()
-    )
+    part = Slice(name, low=last, high=high, has_low=False)
+    state = (table.described, part.uri_query)
+    yield listed(key, [described(table, part, key, int(rows), state)], ())

@@ -2,8 +2,7 @@
 notes it.
 
 Rows go to a temporary table first, so that the transaction is short; they are found again by the
-columns of the partition key, or by a column `_partition` that is added. Values in statements are
-literals: among parameters, a % in a name would be taken for one.
+columns of the partition key, or by a column `_partition` that is added.
 """
 
 from __future__ import annotations
@@ -11,68 +10,61 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from psycopg import Connection, sql
+from typing import Any
 
 from dataplane.connectors.files.marker import target_gone
-from dataplane.connectors.jdbc.jdbc_connection import connected, in_words, names_of
-from dataplane.connectors.jdbc.sync_table import Notes
-from dataplane.connectors.jdbc.table_layout import PARTITION, Layout, column_types, identifiers
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, MergedRows
+from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
+from dataplane.connectors.jdbc.sync_table import REMAKING, Notes
+from dataplane.connectors.jdbc.table_layout import PARTITION, Layout
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import column_texts
 from dataplane.contract.results import WriteAnswer
-from dataplane.contract.schemas import Schema, column_names, field_of, struct_of
-from dataplane.fragments.arrow import arrow_schema, batches, flat
+from dataplane.contract.schemas import Schema, column_names
+from dataplane.fragments.arrow import arrow_schema, batches
 from dataplane.storage.lake import Lake
 from dataplane.task_failures import TaskFailure
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-STAGE = sql.Identifier("pg_temp", "_headgate_stage")
 
 
 @contextmanager
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """The function that runs the `write` tasks of a claim, over one connection."""
-    with connected(job) as connection:
-        target = _opened(connection, job)
+    place = address(job)
+    with connected(place) as session:
+        target = _opened(session, place.dialect, job)
 
         def write(task: WriteTask) -> WriteAnswer:
-            with in_words():
+            with in_words(place.dialect):
                 return target.write(task, lake)
 
         yield write
 
 
-def _opened(connection: Connection[Any], job: WriteJob) -> TargetTable:
+def _opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and
     is not."""
-    *above, table = names_of(job["settings"]["table"])
-    schema = above[0] if above else _current_schema(connection)
-    notes = Notes(connection, schema, table, job["owner"])
-    layout, policy = Layout.of(job), job["settings"]["schema_change"]
-    target = TargetTable(
-        connection, notes, sql.Identifier(schema, table), layout, job["schema"], policy
-    )
-    with connection.transaction():
+    *above, table = dialect.names_of(job["settings"]["table"])
+    schema = above[0] if above else _current_schema(session, dialect)
+    notes = Notes(session, dialect, schema, table, job["owner"])
+    layout, policy = Layout.of(job, dialect), job["settings"]["schema_change"]
+    target = TargetTable(session, dialect, notes, layout, job["schema"], policy)
+    with dialect.opening(session, notes.lock):
         note = notes.open()
         if note is None and job.get("goes_on"):
             raise target_gone(notes.name)
         if note is None:
             target.take()
-        elif not target.exists():
+        elif not target.exists() and note.layout != REMAKING:
             raise TaskFailure(
                 "target-missing", f"{notes.name} is not there any more. {notes.release}"
             )
     return target
 
 
-def _current_schema(connection: Connection[Any]) -> str:
-    [(name,)] = connection.execute("SELECT current_schema()").fetchall()
+def _current_schema(session: DatabaseSession, dialect: DatabaseDialect) -> str:
+    [(name,)] = session.rows(dialect.current_schema)
     if name is None:
         raise TaskFailure(
             "table-missing", "no schema of the search path is there: write schema.table"
@@ -80,48 +72,68 @@ def _current_schema(connection: Connection[Any]) -> str:
     return str(name)
 
 
+EMPTY_LAYOUT = '{"columns": [], "keyed": [], "key": []}'
+
+
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """One table that is ours. Every method may be repeated."""
 
-    connection: Connection[Any]
+    session: DatabaseSession
+    dialect: DatabaseDialect
     notes: Notes
-    table: sql.Identifier
     layout: Layout
     schema: Schema
     policy: str
 
+    @property
+    def table(self) -> str:
+        return self.dialect.name(self.notes.schema, self.notes.table)
+
+    @property
+    def _staged(self) -> str:
+        return self.dialect.stage_name(self.notes.schema)
+
+    def _run(self, statements: Sequence[str]) -> None:
+        for statement in statements:
+            self.session.rows(statement)
+
     # --- the table --------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        [(table_id,)] = self.connection.execute(
-            "SELECT to_regclass(%s)", (self.table.as_string(self.connection),)
-        ).fetchall()
-        return table_id is not None
+        return bool(self.session.rows(self.dialect.exists(self.notes.schema, self.notes.table)))
 
     def take(self) -> None:
         """A table that is there already is taken only while it is empty and has the columns that we
         would give it."""
         if self.exists():
-            if self.connection.execute(
-                sql.SQL("SELECT 1 FROM {} LIMIT 1").format(self.table)
-            ).fetchone():
+            if self._has_rows():
                 message = f"{self.notes.name} holds rows that Headgate did not write: empty it, or name another table"
                 raise TaskFailure("target-occupied", message)
             self._compare(self.layout.all_columns)
+            self._require_fit()
         else:
             self._create()
         self.notes.laid_out(0, self.layout.text)
 
+    def _has_rows(self) -> bool:
+        some = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
+        [(has_rows,)] = self.session.rows(f"SELECT {some}{self.dialect.no_table()}")
+        return bool(int(has_rows))
+
     def _create(self) -> None:
-        for statement in self.layout.create(self.table):
-            self.connection.execute(statement)
+        self._run(self.layout.create(self.dialect, self.table))
+
+    def _require_fit(self) -> None:
+        query = self.dialect.unfit(self.notes.schema, self.notes.table)
+        for (reason,) in self.session.rows(query) if query else ():
+            raise TaskFailure("target-schema-changed", f"{self.notes.name} {reason}")
 
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
-        self._empty_stage()
-        has, expected = (column_types(self.connection, table) for table in (self.table, STAGE))
-        expected.setdefault(PARTITION, "text")
+        with_partition = not self.layout.keyed
+        self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
+        has, expected = map(self._column_types, (self.table, self._staged))
         if lacking := [c for c in columns if c not in has]:
             raise TaskFailure(
                 "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
@@ -133,9 +145,8 @@ class TargetTable:
                 "target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}"
             )
 
-    def _empty_stage(self) -> None:
-        self.connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(STAGE))
-        self.connection.execute(self.layout.stage(STAGE))
+    def _column_types(self, table: str) -> dict[str, str]:
+        return {c.name: c.kind for c in self.session.columns(self.dialect.no_rows(table))}
 
     def _fit(self, generation: int) -> None:
         """The table as the dataset's columns are now, as far as the policy allows."""
@@ -143,19 +154,34 @@ class TargetTable:
         if note.layout == self.layout.text:
             return
         self.notes.require(note.generation, generation)
-        before = Layout.from_text(note.layout or "")
-        added = self.layout.added(before)
         if self.policy == "recreate":
-            self.connection.execute(sql.SQL("DROP TABLE {}").format(self.table))
-            self._create()
-        elif self.policy == "alter" and added is not None:
-            for name, kind in added:
-                self.connection.execute(self.layout.add(self.table, name, kind))
-            self._compare([name for name, _ in added])
-        else:
+            self._recreate(generation)
+            return
+        self._alter(Layout.from_text(note.layout or EMPTY_LAYOUT))
+        self.notes.laid_out(generation, self.layout.text)
+
+    def _recreate(self, generation: int) -> None:
+        """Where the server commits by itself at each change of a table, the change is marked
+        before: until the table is there, no other writer takes it for its own."""
+        self.notes.laid_out(generation, REMAKING)
+        failpoint("jdbc-remaking")
+        if self.exists():
+            self.session.rows(f"DROP TABLE {self.table}")
+        failpoint("jdbc-dropped")
+        self._create()
+        self.notes.laid_out(generation, self.layout.text)
+
+    def _alter(self, before: Layout) -> None:
+        added = self.layout.added(before)
+        if self.policy != "alter" or added is None:
             message = f"{self.notes.name} has other columns than the dataset: {self.layout.differences(before)}"
             raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")
-        self.notes.laid_out(generation, self.layout.text)
+        has = self._column_types(self.table)
+        for name, kind in added:
+            if name not in has:
+                column = f"{self.dialect.name(name)} {kind}"
+                self.session.rows(self.dialect.add_column(self.table, column))
+        self._compare([name for name, _ in added])
 
     # --- partitions -------------------------------------------------------------------------------
 
@@ -166,11 +192,11 @@ class TargetTable:
             task.get("generation", 0),
             task.get("remove", False),
         )
-        with self.connection.transaction():
+        with self.session.transaction():
             self._fit(generation)
         self._stage([] if is_gone else [lake.open(path) for path in task["files"]])
         failpoint("jdbc-staged")
-        with self.connection.transaction():
+        with self.session.transaction():
             if self.notes.hold().layout != self.layout.text:
                 raise TaskFailure(
                     "target-ahead", f"{self.notes.name} has other columns by now", "infrastructure"
@@ -179,100 +205,78 @@ class TargetTable:
             self._delete(partition)
             failpoint("jdbc-deleted")
             self._insert(partition, self._later(partition, generation))
-            rows = self._count()
+            rows = self._count(self._staged)
             self.notes.synced(partition, generation, rows)
             failpoint("jdbc-written")
         failpoint("jdbc-committed")
         return {"rows": rows, "bytes": 0}
 
     def _stage(self, files: Sequence[Any]) -> None:
-        self._empty_stage()
-        copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(STAGE, self._names)
-        with self.connection.cursor() as cursor, cursor.copy(copy) as into:
-            for batch in batches(files, arrow_schema(self.schema)):
-                into.write(as_csv(batch, self.schema))
+        self._run(self.layout.stage(self.dialect, self._staged))
+        rows = batches(files, arrow_schema(self.schema))
+        self.session.load(self._staged, self.schema, rows)
 
-    @property
-    def _names(self) -> sql.Composable:
-        return identifiers(column_names(self.schema))
-
-    def _count(self) -> int:
-        [(rows,)] = self.connection.execute(
-            sql.SQL("SELECT count(*) FROM {}").format(STAGE)
-        ).fetchall()
+    def _count(self, table: str) -> int:
+        [(rows,)] = self.session.rows(f"SELECT count(*) FROM {table}")
         return int(rows)
 
     def _delete(self, partition: str) -> None:
         """The rows that the partition had; where rows are merged, those that it has no more."""
-        query = sql.SQL("DELETE FROM {} AS t WHERE {}").format(self.table, self._rows_of(partition))
+        where = self._rows_of(partition)
         if self.layout.key:
-            query += sql.SQL(" AND NOT EXISTS (SELECT 1 FROM {} AS s WHERE {})").format(
-                STAGE, self.layout.same_key
-            )
-        self.connection.execute(query)
+            same = self.layout.same_key(self.dialect)
+            where += f" AND NOT EXISTS (SELECT 1 FROM {self._staged} s WHERE {same})"
+        self.session.rows(self.dialect.delete(self.table, where))
 
-    def _rows_of(self, partition: str) -> sql.Composable:
+    def _rows_of(self, partition: str) -> str:
+        dialect = self.dialect
         if not self.layout.keyed:
-            return sql.SQL("t.{} = {}").format(sql.Identifier(PARTITION), partition)
+            return f"t.{dialect.name(PARTITION)} = {dialect.literal(partition)}"
         texts = column_texts(partition)
         if len(texts) != len(self.layout.keyed):  # of a dataset that was partitioned in another way
-            return sql.SQL("false")
+            return "1 = 0"
+        named = zip(map(dialect.name, self.layout.keyed), texts, strict=True)
         parts = [
-            sql.SQL("t.{} IS NULL" if text is None else "t.{} = {}").format(
-                sql.Identifier(column), text
-            )
-            for column, text in zip(self.layout.keyed, texts, strict=True)
+            f"t.{name} IS NULL" if text is None else f"t.{name} = {dialect.literal(text)}"
+            for name, text in named
         ]
-        return sql.SQL(" AND ").join(parts)
+        return " AND ".join(parts)
 
     def _later(self, partition: str, generation: int) -> list[str]:
         """Other partitions that hold rows of the same keys since a later generation: those rows
         moved there."""
         if not self.layout.key:
             return []
-        query = sql.SQL(
-            "SELECT DISTINCT t.{0} FROM {1} AS t JOIN {2} AS s ON {3} WHERE t.{0} <> {4}"
-        ).format(sql.Identifier(PARTITION), self.table, STAGE, self.layout.same_key, partition)
-        others = [str(name) for (name,) in self.connection.execute(query).fetchall()]
-        return [name for name in others if self.notes.generation_of(name) > generation]
+        name = f"t.{self.dialect.name(PARTITION)}"
+        query = (
+            f"SELECT DISTINCT {name} FROM {self.table} t JOIN {self._staged} s"
+            f" ON {self.layout.same_key(self.dialect)}"
+            f" WHERE {name} <> {self.dialect.literal(partition)}"
+        )
+        others = [str(other) for (other,) in self.session.rows(query)]
+        return [other for other in others if self.notes.generation_of(other) > generation]
 
     def _insert(self, partition: str, later: list[str]) -> None:
-        is_added = not self.layout.keyed
-        parts = {
-            "table": self.table,
-            "columns": self._names,
-            "more": sql.SQL(', "_partition"' if is_added else ""),
-            "value": sql.SQL(", {}" if is_added else "").format(partition),
-            "stage": STAGE,
-            "merging": self.layout.merging(later),
-        }
-        query = sql.SQL(
-            "INSERT INTO {table} AS t ({columns}{more}) SELECT {columns}{value} FROM {stage}{merging}"
-        )
-        self.connection.execute(query.format(**parts))
+        dialect, names = self.dialect, list(column_names(self.schema))
+        values = [f"s.{dialect.name(name)}" for name in names]
+        if not self.layout.keyed:
+            names, values = [*names, PARTITION], [*values, self._partition_value(partition)]
+        select = f"SELECT {', '.join(values)} FROM {self._staged} s"
+        if not self.layout.key:
+            self.session.rows(f"INSERT INTO {self.table} ({dialect.named(names)}) {select}")
+            return
+        select += f" WHERE {self._is_ours(later)}"
+        rows = MergedRows(select, names, self.layout.key)
+        self.session.rows(dialect.merge(self.table, rows))
 
+    def _partition_value(self, partition: str) -> str:
+        return f"{self.dialect.literal(partition)} AS {self.dialect.name(PARTITION)}"
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
-def as_csv(batch: pa.RecordBatch, schema: Schema) -> bytes:
-    """Rows as COPY reads them: NULL is nothing at all, an empty text is quoted."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    texts = struct_of(
-        field_of(f["name"], "string") if f["type"] == "binary" else f for f in schema["fields"]
-    )
-    columns = [_hexadecimal(c) if pa.types.is_binary(c.type) else c for c in batch.columns]
-    flattened = flat(pa.record_batch(columns, names=batch.schema.names), texts)
-    into = pa.BufferOutputStream()
-    csv.write_csv(pa.Table.from_batches([flattened]), into, csv.WriteOptions(include_header=False))
-    return bytes(into.getvalue())
-
-
-def _hexadecimal(column: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(
-        [None if v is None else f"\\x{v.hex()}" for v in column.to_pylist()], pa.string()
-    )
+    def _is_ours(self, later: list[str]) -> str:
+        """Rows of `s` whose keys are in none of these partitions."""
+        if not later:
+            return "1 = 1"
+        others = ", ".join(map(self.dialect.literal, later))
+        where = f"t.{self.dialect.name(PARTITION)} IN ({others})"
+        same = self.layout.same_key(self.dialect)
+        return f"NOT EXISTS (SELECT 1 FROM {self.table} t WHERE {same} AND {where})"

@@ -1,4 +1,4 @@
-"""Whether slices in a snapshot still match their listing: the server sums them again while Spark
+"""Whether slices in a snapshot of PostgreSQL still match their listing: the server sums them again while Spark
 reads their rows."""
 
 from __future__ import annotations
@@ -7,13 +7,10 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
-import psycopg
-from psycopg import Connection, sql
-
-from dataplane.connectors.jdbc.jdbc_connection import identifier, in_words
-from dataplane.connectors.jdbc.jdbc_listing import Slice, columns_of, objects, snapshot
+from dataplane.connectors.jdbc.jdbc_connection import in_words
+from dataplane.connectors.jdbc.jdbc_listing import Slice, Table, objects, snapshot
+from dataplane.connectors.jdbc.postgresql import POSTGRESQL, PostgresSession
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.source_objects import SourceObject
 
@@ -38,7 +35,7 @@ class Comparison:
     """The comparison of one attempt, over a connection of its own. `snapshot`: its name, under
     which it was exported."""
 
-    connection: Connection[Any]
+    connection: PostgresSession
     snapshot: str
     settings: ConnectorSettings
     _thread: ThreadPoolExecutor
@@ -74,7 +71,7 @@ class Comparison:
             if storage is None:  # storage behind a query is unknown: compared at the end
                 return RunningSums()
             # From here on they do not change until rows are compared
-            columns_of(self.connection, self.settings)
+            self._table()
             return RunningSums(storage, self._thread.submit(self._end, held.pop_all(), listed))
 
     def _end(self, held: ExitStack, listed: Sequence[SourceObject]) -> frozenset[str]:
@@ -82,27 +79,25 @@ class Comparison:
             return self._moved(listed)
 
     def _moved(self, listed: Sequence[SourceObject]) -> frozenset[str]:
-        now = objects(
-            self.connection, self.settings, [Slice.of(source["uri"]) for source in listed]
-        )
+        now = objects(self._table(), [Slice.of(source["uri"]) for source in listed])
         versions = {source["name"]: source["version"] for source in now}
         return frozenset(
             source["name"] for source in listed if versions.get(source["name"]) != source["version"]
         )
 
+    def _table(self) -> Table:
+        return Table.of(self.connection, POSTGRESQL, self.settings)
+
     @contextmanager
     def _within(self) -> Iterator[None]:
-        with in_words(), self.connection.transaction():
-            snapshot(self.connection)
-            self.connection.execute(
-                sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(self.snapshot))
-            )
+        with in_words(POSTGRESQL), snapshot(self.connection, POSTGRESQL):
+            self.connection.rows(f"SET TRANSACTION SNAPSHOT {POSTGRESQL.literal(self.snapshot)}")
             yield
 
 
 @contextmanager
 def comparing(
-    connection: Connection[Any], snapshot: str, settings: ConnectorSettings
+    connection: PostgresSession, snapshot: str, settings: ConnectorSettings
 ) -> Iterator[Comparison]:
     """Sums that are not needed any more are cancelled at the end."""
     thread = ThreadPoolExecutor(1, "compare")
@@ -111,18 +106,19 @@ def comparing(
         yield comparison
     finally:
         if comparison.is_running:
-            with suppress(psycopg.Error):
-                connection.cancel()
+            with suppress(Exception):
+                connection.connection.cancel()
         thread.shutdown()
 
 
-def _storage(connection: Connection[Any], settings: ConnectorSettings) -> object:
+def _storage(connection: PostgresSession, settings: ConnectorSettings) -> object:
     """The file that a plain table lies in, which becomes another one where it is rewritten. None
     for all else, also where others inherit from it."""
     if not settings["table"]:
         return None
-    name = identifier(settings["table"]).as_string(connection)
-    query = """SELECT pg_relation_filenode(oid) FROM pg_class
-               WHERE oid = to_regclass(%s) AND relkind = 'r' AND NOT relhassubclass"""
-    row = connection.execute(query, (name,)).fetchone()
-    return row[0] if row else None
+    name = POSTGRESQL.name(*POSTGRESQL.names_of(settings["table"]))
+    rows = connection.rows(
+        "SELECT pg_relation_filenode(oid) FROM pg_class"
+        f" WHERE oid = to_regclass({POSTGRESQL.literal(name)}) AND relkind = 'r' AND NOT relhassubclass"
+    )
+    return rows[0][0] if rows else None

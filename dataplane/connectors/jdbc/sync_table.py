@@ -2,32 +2,19 @@
 what of it is in sync.
 
 One row for each table (with the empty text in place of a partition), and one for each partition
-that was ever written: its generation never goes down. Values are literals: among parameters, a % in
-a name would be taken for one.
+that was ever written: its generation never goes down.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from psycopg import Connection, sql
-
+from dataplane.connectors.jdbc.dialect import SYNC, DatabaseDialect, DatabaseSession
 from dataplane.contract.keys import encode_key
 from dataplane.task_failures import TaskFailure
 
-TABLE = "_headgate_sync"
 WHOLE = ""  # in place of a partition
-_CREATE = sql.SQL(
-    """CREATE TABLE IF NOT EXISTS {} (target text, partition text, owner text NOT NULL, generation bigint NOT NULL,
-       rows bigint, layout text, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (target, partition))"""
-)
-_FIND = sql.SQL("SELECT owner, generation, layout FROM {} WHERE target = {} AND partition = {}")
-_PUT = sql.SQL(
-    """INSERT INTO {} (target, partition, owner, generation, rows, layout) VALUES ({}, {}, {}, {}, {}, {})
-       ON CONFLICT (target, partition) DO UPDATE SET owner = excluded.owner, generation = excluded.generation,
-       rows = excluded.rows, layout = excluded.layout, at = now()"""
-)
+REMAKING = ""  # in place of the layout of a table that is dropped and made anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +30,8 @@ class SyncRow:
 class Notes:
     """The rows of one table, `schema.table`, as its one writer sees them."""
 
-    connection: Connection[Any]
+    session: DatabaseSession
+    dialect: DatabaseDialect
     schema: str
     table: str
     owner: str
@@ -53,21 +41,24 @@ class Notes:
         return f"{self.schema}.{self.table}"
 
     @property
-    def _place(self) -> sql.Identifier:
-        return sql.Identifier(self.schema, TABLE)
+    def lock(self) -> str:
+        """What all writers into the schema wait for while a table is made."""
+        return f"{self.schema}.{SYNC}"
+
+    @property
+    def _place(self) -> str:
+        return self.dialect.name(self.schema, SYNC)
 
     def open(self) -> SyncRow | None:
-        """The table's note, with a lock on all tables of the schema until the transaction ends.
-        TaskFailure where the table is another writer's."""
-        self.connection.execute(
-            "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{self.schema}.{TABLE}",)
-        )
-        self.connection.execute(_CREATE.format(self._place))
-        return self._owned(self._find(WHOLE, lock=False))
+        """The table's note. TaskFailure where the table is another writer's."""
+        for statement in self.dialect.sync_table(self._place):
+            self.session.rows(statement)
+        return self._owned(self._find(WHOLE))
 
     def hold(self) -> SyncRow:
-        """The same for a table that is ours; only its own writers wait."""
-        note = self._owned(self._find(WHOLE, lock=True))
+        """The same for a table that is ours; its other writers wait until the transaction ends."""
+        self.session.rows(self.dialect.hold(self._place, self._where(WHOLE)))
+        note = self._owned(self._find(WHOLE))
         if note is None:
             raise TaskFailure(
                 "target-owned", f"{self.name} was given up meanwhile", "infrastructure"
@@ -84,15 +75,15 @@ class Notes:
 
     @property
     def release(self) -> str:
-        query = sql.SQL("DELETE FROM {} WHERE target = {}").format(self._place, self.name)
-        return f"To give it up: {query.as_string(self.connection)}"
+        target = f"{self.dialect.name('target')} = {self.dialect.literal(self.name)}"
+        return f"To give it up: DELETE FROM {self._place} WHERE {target}"
 
     def fence(self, partition: str, generation: int) -> None:
         """Refuse to overwrite a later generation, however late an earlier writer comes."""
         self.require(self.generation_of(partition), generation)
 
     def generation_of(self, partition: str) -> int:
-        note = self._find(encode_key(partition), lock=False)
+        note = self._find(encode_key(partition))
         return note.generation if note else 0
 
     def require(self, latest: int, generation: int) -> None:
@@ -108,13 +99,38 @@ class Notes:
     def laid_out(self, generation: int, layout: str) -> None:
         self._put(WHOLE, generation, None, layout)
 
-    def _find(self, partition: str, *, lock: bool) -> SyncRow | None:
-        query = _FIND.format(self._place, self.name, partition) + sql.SQL(
-            " FOR UPDATE" if lock else ""
+    def _where(self, partition: str) -> str:
+        dialect = self.dialect
+        named = dialect.mark(self.name, partition)
+        found_by = {"id": named["id"]} if "id" in named else named
+        return " AND ".join(
+            f"{dialect.name(c)} = {dialect.literal(v)}" for c, v in found_by.items()
         )
-        row = self.connection.execute(query).fetchone()
-        return SyncRow(*row) if row else None
+
+    def _find(self, partition: str) -> SyncRow | None:
+        query = (
+            f"SELECT owner, generation, layout FROM {self._place} WHERE {self._where(partition)}"
+        )
+        for owner, generation, layout in self.session.rows(query):
+            return SyncRow(owner, int(generation), layout)
+        return None
 
     def _put(self, partition: str, generation: int, rows: int | None, layout: str | None) -> None:
-        values = (self.name, partition, self.owner, generation, rows, layout)
-        self.connection.execute(_PUT.format(self._place, *values))
+        """All writers of a table hold its own row, so none comes between."""
+        literal = self.dialect.literal
+        values = {
+            "owner": literal(self.owner),
+            "generation": str(generation),
+            self.dialect.name("rows"): "NULL" if rows is None else str(rows),
+            "layout": "NULL" if layout is None else literal(layout),
+            "at": "current_timestamp",
+        }
+        if self._find(partition) is None:
+            named = self.dialect.mark(self.name, partition)
+            values |= {self.dialect.name(c): literal(v) for c, v in named.items()}
+            columns = ", ".join(values)
+            query = f"INSERT INTO {self._place} ({columns}) VALUES ({', '.join(values.values())})"
+        else:
+            new = ", ".join(f"{column} = {text}" for column, text in values.items())
+            query = f"UPDATE {self._place} SET {new} WHERE {self._where(partition)}"
+        self.session.rows(query)

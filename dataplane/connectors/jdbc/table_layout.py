@@ -4,33 +4,14 @@ layout differs."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from psycopg import Connection, sql
-
-from dataplane.connectors.jdbc.jdbc_connection import NO_ROWS
+from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.contract.jobs import WriteJob
-from dataplane.contract.schemas import Json, Schema, column_names
-from dataplane.contract.types import decimal_digits
+from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
 
 PARTITION = "_partition"
-_TYPES = {
-    "string": "text",
-    "binary": "bytea",
-    "boolean": "boolean",
-    "byte": "smallint",
-    "short": "smallint",
-    "integer": "integer",
-    "long": "bigint",
-    "float": "real",
-    "double": "double precision",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +24,19 @@ class Layout:
     key: tuple[str, ...]
 
     @staticmethod
-    def of(job: WriteJob) -> Layout:
-        schema, key = job["schema"], job["settings"]["key"]
-        columns = tuple((f["name"], type_of(f["name"], f["type"])) for f in schema["fields"])
-        keyed = () if key else tuple(_named(schema, name) for name in job["keyed"])
+    def of(job: WriteJob, dialect: DatabaseDialect) -> Layout:
+        schema = job["schema"]
+        key = tuple(_named(schema, name) for name in job["settings"]["key"])
+        kinds = {f["name"]: dialect.type_of(f["name"], f["type"]) for f in schema["fields"]}
+        kinds |= {name: dialect.key_type(kinds[name], len(key)) for name in key}
+        columns = tuple(kinds.items())
+        is_keyed = dialect.finds_by_columns and not key
+        keyed = tuple(_named(schema, name) for name in job["keyed"]) if is_keyed else ()
         if PARTITION in dict(columns) and not keyed:
             raise TaskFailure(
                 "reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key"
             )
-        return Layout(columns, keyed, tuple(_named(schema, name) for name in key))
+        return Layout(columns, keyed, key)
 
     @staticmethod
     def from_text(text: str) -> Layout:
@@ -72,49 +57,29 @@ class Layout:
 
     # --- statements -------------------------------------------------------------------------------
 
-    def create(self, table: sql.Identifier) -> list[sql.Composed]:
-        parts = [self._column(*c) for c in self.columns]
-        if not self.keyed:
-            parts.append(sql.SQL("{} text NOT NULL").format(sql.Identifier(PARTITION)))
+    def create(self, dialect: DatabaseDialect, table: str) -> list[str]:
+        kinds = dict(self.columns) | {PARTITION: dialect.key_text}
+        found_by = [(name, kinds[name]) for name in self.keyed or (PARTITION,)]
+        columns = self._definitions(dialect, with_partition=not self.keyed)
+        return [dialect.table(table, columns), *dialect.index(table, found_by)]
+
+    def stage(
+        self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
+    ) -> list[str]:
+        """An empty table for rows of one partition, in which keys are unique as well."""
+        return dialect.stage(name, self._definitions(dialect, with_partition=with_partition))
+
+    def _definitions(self, dialect: DatabaseDialect, *, with_partition: bool) -> str:
+        parts = [f"{dialect.name(name)} {kind}" for name, kind in self.columns]
+        if with_partition:
+            parts.append(f"{dialect.name(PARTITION)} {dialect.key_text} NOT NULL")
         if self.key:
-            parts.append(sql.SQL("PRIMARY KEY ({})").format(identifiers(self.key)))
-        found_by = identifiers(self.keyed or (PARTITION,))
-        made = sql.SQL("CREATE TABLE {} ({})").format(table, sql.SQL(", ").join(parts))
-        return [made, sql.SQL("CREATE INDEX ON {} ({})").format(table, found_by)]
+            parts.append(f"PRIMARY KEY ({dialect.named(self.key)})")
+        return ", ".join(parts)
 
-    def stage(self, name: sql.Identifier) -> sql.Composed:
-        columns = sql.SQL(", ").join(self._column(*c) for c in self.columns)
-        return sql.SQL("CREATE TEMP TABLE {} ({})").format(name, columns)
-
-    def add(self, table: sql.Identifier, name: str, kind: str) -> sql.Composed:
-        return sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS {}").format(
-            table, self._column(name, kind)
-        )
-
-    def _column(self, name: str, kind: str) -> sql.Composable:
-        return sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
-
-    @property
-    def same_key(self) -> sql.Composable:
+    def same_key(self, dialect: DatabaseDialect) -> str:
         """Whether a row of `t` has the key of one of `s`."""
-        parts = [sql.SQL("t.{0} = s.{0}").format(sql.Identifier(name)) for name in self.key]
-        return sql.SQL(" AND ").join(parts)
-
-    def merging(self, later: list[str]) -> sql.Composable:
-        """The clause after an INSERT into `t`: rows of the same key take the new values, except in
-        these partitions."""
-        if not self.key:
-            return sql.SQL("")
-        names = [name for name, _ in self.columns if name not in self.key] + [PARTITION]
-        parts = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in names]
-        key = identifiers(self.key)
-        merging = sql.SQL(" ON CONFLICT ({}) DO UPDATE SET {}").format(
-            key, sql.SQL(", ").join(parts)
-        )
-        if later:
-            left = sql.SQL(", ").join(map(sql.Literal, later))
-            merging += sql.SQL(" WHERE t.{} NOT IN ({})").format(sql.Identifier(PARTITION), left)
-        return merging
+        return " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.name, self.key))
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -143,24 +108,6 @@ class Layout:
         return ", ".join(words)
 
 
-def type_of(name: str, kind: Json) -> str:
-    """The database's type for one of Spark's; nested values are JSON."""
-    if not isinstance(kind, str):
-        return "jsonb"
-    if digits := decimal_digits(kind):
-        precision, scale = digits
-        return f"numeric({precision}, {scale})"
-    if kind not in _TYPES:
-        raise TaskFailure(
-            "not-supported", f"column {name} has type {kind}, which the table cannot hold: cast it"
-        )
-    return _TYPES[kind]
-
-
-def identifiers(names: Iterable[str]) -> sql.Composed:
-    return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
 def _named(schema: Schema, name: str) -> str:
     """A column by its name, whatever its case."""
     names = column_names(schema)
@@ -168,8 +115,3 @@ def _named(schema: Schema, name: str) -> str:
     if column is None:
         raise TaskFailure("column-missing", f"the dataset has no column {name}")
     return column
-
-
-def column_types(connection: Connection[Any], table: sql.Identifier) -> dict[str, str]:
-    columns = connection.execute(NO_ROWS.format(table)).description or ()
-    return {c.name: c.type_display for c in columns}

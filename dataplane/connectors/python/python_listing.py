@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
+from dataplane.connectors.user_code import telling
 from dataplane.contract.jobs import ConnectJob, ConnectorJob, ConnectorSettings, ListJob
 from dataplane.contract.keys import key_of
 from dataplane.contract.schemas import Json
@@ -91,25 +91,6 @@ def user_code(settings: ConnectorSettings) -> Iterator[tuple[Bundle, SourceConte
     }
     with opened(json.loads(settings["modules"]), settings["main"]) as bundle:
         yield bundle, SourceContext(values)
-
-
-@contextmanager
-def telling(bundle: Bundle) -> Iterator[None]:
-    """Raise exceptions of the user's code as a TaskFailure that names its lines."""
-    try:
-        yield
-    except TaskFailure:
-        raise
-    except (Exception, SystemExit) as e:
-        raise _failure(e, bundle) from e
-
-
-def _failure(error: BaseException, bundle: Bundle) -> TaskFailure:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in bundle.files]
-    places = [f"{bundle.files[f.filename]}:{f.lineno} in {f.name}" for f in frames]
-    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    file = bundle.files[frames[-1].filename] if frames else None
-    return TaskFailure(type(error).__name__, " <- ".join([words, *reversed(places)]), file=file)
 
 
 def _object(described: Any, main: str) -> tuple[str, SourceObject]:

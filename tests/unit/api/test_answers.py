@@ -240,6 +240,7 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
         done.result()
     assert called("POST", BRANCH + "/notify") == {"sent": True, "items": []}
     assert called("GET", BRANCH + "/dataflows")["items"]
+    assert called("GET", BRANCH + "/checks")["items"]
     called("GET", BRANCH + "/dataflows/{dataflow}")
     assert called("GET", BRANCH + "/dataflows/{dataflow}/generations")["items"]
 
@@ -306,6 +307,8 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert called("GET", BRANCH + "/plan")["held"][0]["reason"] == "bad"
     assert called("GET", DATASET)["hold"]["generation"] == 1
     assert called("POST", BRANCH + "/resume")["released"] == ["shop.orders"]
+    bringing = {"target": "shop.drawn", "from": "delta:/nowhere"}
+    assert called("POST", BRANCH + "/import", bringing)["state"] == "copying"
     reverting = BRANCH + "/dataflows/{dataflow}/revert"
     assert called("POST", reverting, {"to": 1, "dry_run": True})["revisions"] == {"shop": 1}
 

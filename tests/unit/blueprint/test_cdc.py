@@ -8,7 +8,7 @@ import re
 import pytest
 
 from controlplane.core.blueprint import SqlTransform, parse, written_out
-from controlplane.core.blueprint.cdc import OWN_COLUMN
+from controlplane.core.blueprint.cdc import OWN_COLUMN, OWN_COLUMN_OF_TWO_TIMES
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import InvalidBlueprint, Problem
@@ -40,6 +40,7 @@ MORE = [
     "      truncates: op = 'T'\n      history: versions\n",
     "      history: versions\n      track: {except: [seen]}\n      columns: {except: [op]}\n",
     "      partial: [phone]\n      truncates: op = 'T'\n      columns: [name, phone]\n",
+    "      history: versions\n      valid_from: effective_at\n",
 ]
 SNAPSHOTS = CUSTOMERS.replace("deletes: op = 'D'", "snapshots: true")
 
@@ -113,7 +114,9 @@ def test_no_key_is_called_like_a_column_of_the_query(more: str) -> None:
     columns = re.findall(r"AS (_\w+)", customers.query.text)
     steps = re.findall(r"(_\w+) AS \(", customers.query.text)
     assert columns
-    assert not [name for name in {*columns} - {*steps} if not OWN_COLUMN.fullmatch(name)]
+    own = [OWN_COLUMN, *([OWN_COLUMN_OF_TWO_TIMES] if "valid_from" in more else [])]
+    names = {*columns} - {*steps}
+    assert not [name for name in names if not any(some.fullmatch(name) for some in own)]
 
 
 def test_truncates_are_a_component_of_their_own_that_is_row_wise() -> None:
@@ -145,7 +148,14 @@ def test_names_and_conditions_stand_in_the_query_as_they_are_written() -> None:
     assert "no a `b or no it\\'s" in odd.query.text
 
 
-TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "n": "INT"}
+TYPES = {
+    "id": "BIGINT",
+    "shop": "STRING",
+    "lsn": "INT",
+    "op": "STRING",
+    "n": "INT",
+    "day": "DATE",
+}
 
 
 @pytest.mark.parametrize(
@@ -154,6 +164,10 @@ TYPES = {"id": "BIGINT", "shop": "STRING", "lsn": "INT", "op": "STRING", "n": "I
         ("", {}),
         ("      partial: [n]\n      truncates: op = 'T'\n", {}),
         ("      history: versions\n", {"_valid_from": "INT", "_valid_to": "INT"}),
+        (
+            "      history: versions\n      valid_from: day\n",
+            {"_valid_from": "DATE", "_valid_to": "DATE", "_known_from": "INT", "_known_to": "INT"},
+        ),
     ],
 )
 def test_types_and_lineage_follow_from_a_list_of_columns(more: str, added: dict[str, str]) -> None:
@@ -189,6 +203,15 @@ def problems(components: str) -> list[Problem]:
 WRONG = [
     ("history: versions\n      partial: [phone]", "conflicting-keys", "history: versions"),
     ("track: {except: [seen]}", "conflicting-keys", "history: none"),
+    ("valid_from: day", "conflicting-keys", "history: none"),
+    (
+        "history: versions\n      valid_from: day\n      truncates: op = 'T'",
+        "conflicting-keys",
+        "valid_from",
+    ),
+    ("history: versions\n      valid_from: id", "invalid-value", "named twice"),
+    ("history: versions\n      valid_from: _known_to", "invalid-value", "reserved"),
+    ("history: versions\n      valid_from: _valid_from", "invalid-value", "reserved"),
     ("columns: {except: [ID]}", "invalid-value", "'ID'"),
     ("columns: {except: [phone]}\n      partial: [phone]", "invalid-value", "'phone'"),
     ("partial: [shop]", "invalid-value", "'shop'"),
@@ -250,6 +273,14 @@ def test_names_of_keys_that_cannot_be(keys: str, words: str) -> None:
 
 def test_a_key_may_be_called_like_a_column_that_is_none_of_the_query() -> None:
     assert node(EVENTS + CUSTOMERS.replace("[id, shop]", "[id, _at]"), "customers").slots
+
+
+def test_names_of_two_times_are_reserved_only_beside_valid_from() -> None:
+    text = CUSTOMERS.replace("[id, shop]", "[id, _Since]") + "      history: versions\n"
+    assert node(EVENTS + text, "customers").slots
+    [problem] = problems(f"{text}      valid_from: day\n")
+    assert (problem.code, problem.line) == ("invalid-value", 10)
+    assert "reserved" in problem.message
 
 
 @pytest.mark.parametrize("name", ["cust_", "c" * 95])

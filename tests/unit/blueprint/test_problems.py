@@ -36,11 +36,29 @@ def s3(keys: str) -> str:
     return component(f"read:\n  connector: files\n  path: s3://a/*.csv\n  format: csv\n  {keys}")
 
 
+def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
+    return component(f"read: {at}{{connector: dlt, {keys}{schema}}}")
+
+
+def spark(at: str, partitions: str) -> str:
+    keys = f"schema: a INT, partitions: {{{partitions}}}"
+    return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
+
+
 def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
 
 DDL = "schema: k INT"
+SFTP = "user: u, host_key: 'SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU'"
+
+
+def served(path: str, more: str = "") -> str:
+    """A component that reads files at a path, with another key."""
+    keys = f"connector: files, path: {path}, format: csv"
+    return component(f"read: {{{keys}{', ' if more else ''}{more}}}")
+
+
 CASES = [
     # names
     ("invalid-name", "dataflow: ^Flights\ncomponents: {}"),
@@ -123,7 +141,21 @@ CASES = [
         component(f"read: {{{TOPIC}, format: raw, refresh: {{within: 1s, ^after: 1s}}}}"),
     ),
     ("invalid-path", component("read: {connector: files, path: ^' ', format: csv}")),
-    ("invalid-path", component("read: {connector: files, path: ^'http://a/b.csv', format: csv}")),
+    ("invalid-path", component("read: {connector: files, path: ^'ftp://a/b.csv', format: csv}")),
+    ("invalid-path", served("^'https://a/../b.csv'")),
+    ("invalid-path", served("^'https://a/*.csv'")),
+    ("invalid-path", served("^'https://u@a/b.csv'")),
+    ("place-refused", served("^'http://169.254.169.254/b.csv'")),
+    (
+        "not-supported",
+        component("write: {connector: files, from: a, path: ^'https://a/b', format: csv}"),
+    ),
+    ("literal-secret", served("'https://a/b.csv'", "^headers: {Accept: text}")),
+    ("invalid-value", served("'https://a/b.csv'", "headers: {^Host: 'secret://a/b'}")),
+    ("conflicting-keys", served("'a/*.csv'", "^headers: {Accept: 'secret://a/b'}")),
+    ("conflicting-keys", served("'a/*.csv'", f"^sftp: {{{SFTP}, key: 'secret://a/b'}}")),
+    ("missing-key", served("'sftp://a/*.csv'", f"sftp: ^{{{SFTP}}}")),
+    ("invalid-value", served("'a/*.zip'", "members: ^/a.csv")),
     ("invalid-path", component("write: {connector: files, from: a, path: ^'out/*', format: csv}")),
     ("invalid-path", component("transform: {file: ^../a.py, inputs: {}}")),
     ("invalid-path", component("transform: {file: ^/a.py, inputs: {}}")),
@@ -160,6 +192,42 @@ CASES = [
         )
     ),
     ("missing-key", component("read: ^{connector: python, schema: 'a INT'}")),
+    ("missing-key", dlt("source: 's:f', resource: r", schema="")),
+    ("missing-key", dlt("resource: r")),
+    ("invalid-value", dlt("source: ^s, resource: r", at="")),
+    ("missing-key", dlt("rest_api: {resources: [r]}")),
+    ("conflicting-keys", dlt("source: s, resource: r, rest_api: {resources: [r]}")),
+    ("wrong-type", dlt("resource: r, rest_api: ^1", at="")),
+    ("invalid-value", dlt("resource: r, rest_api: {a: [^'secret://x']}", at="")),
+    ("literal-secret", dlt("resource: r, rest_api: {auth: {token: ^x}}", at="")),
+    ("invalid-value", dlt("resource: r, rest_api: {a: ^'Bearer secret://x/y'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: ^'http://169.254.169.254/'}", at="")),
+    ("place-refused", dlt("resource: r, rest_api: {a: [^' HTTP://0xa9fea9fe']}", at="")),
+    ("invalid-value", spark("", "option: day, ^values: []")),
+    ("invalid-value", spark("", "option: day, values: [^'']")),
+    (
+        "missing-key",
+        component("read: {connector: spark, format: x, schema: a INT, partitions: ^{option: d}}"),
+    ),
+    ("invalid-value", spark("", f"option: day, values: [^{'d' * 201}]")),
+    ("missing-key", component("read: ^{connector: spark, format: mongodb}")),
+    (
+        "not-supported",
+        component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: spark, python: 'def f(): ...', schema: 'a INT'}"),
+    ),
+    ("missing-key", dlt("resource: r, python: 'def f(): ...'")),
+    (
+        "literal-secret",
+        component("read: {connector: spark, format: x, schema: 'a INT', options: {token: ^x}}"),
+    ),
+    (
+        "invalid-value",
+        dlt("source: 's:f', resource: r, write_disposition: ^merge", at=""),
+    ),
     (
         "missing-key",
         component(f"read:\n  ^connector: python\n  python: |\n    {LIST}\n    {READ_IT}"),
@@ -314,7 +382,7 @@ CASES = [
         )
     ),
     ("invalid-value", component("read: {connector: jdbc, url: ^h, table: t}")),
-    ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:mysql://h/d', table: t}")),
+    ("not-supported", component("read: {connector: jdbc, url: ^'jdbc:sybase://h/d', table: t}")),
     ("invalid-value", component("read: {connector: jdbc, url: ^'secret://a', table: t}")),
     ("invalid-value", jdbc("options: {user: ^'secret://../etc/passwd'}")),
     *(

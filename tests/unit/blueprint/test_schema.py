@@ -44,6 +44,14 @@ TOGETHER: dict[str, dict[str, Any]] = {
     "upsert": {"key": ["a"]},
     "read kafka json": {"schema": "a INT"},
     "read kafka debezium": {"schema": "a INT"},
+    **{
+        f"read dlt {word}": {"source": "s:f", "resource": "r", "schema": "a INT"}
+        for word in ("replace", "append")
+    },
+    **{
+        f"read spark {word}": {"format": "mongodb", "schema": "a INT"}
+        for word in ("each run", "options")
+    },
     "read files fixed": {"options": {"columns": "a:1-5"}},
     "read files xml": {"options": {"rowTag": "r"}},
     **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},

@@ -3,11 +3,15 @@ not."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Desired, Sink, Source
 from controlplane.core.model.revisions import Revision
 
 READ = "{connector: jdbc, url: 'secret://a/url', table: t%s}"
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 WRITE = "{connector: jdbc, from: x, url: 'secret://a/url', table: c%s}"
 
 
@@ -73,11 +77,11 @@ def test_a_target_is_written_anew_where_rows_are_found_otherwise() -> None:
     assert others[-1].keyed == ()
 
 
-def read_of(keys: str) -> Source:
+def read_of(keys: str, files: Mapping[str, str] = NO_FILES) -> Source:
     text = f"dataflow: f\ncomponents:\n  t:\n    read:\n{keys}\n"
     node = (
         compile_revisions(
-            [Revision("main", "f", 1, text, {}, "/b/f.yaml", {"t": "1"}, "", "", 0.0)]
+            [Revision("main", "f", 1, text, files, "/b/f.yaml", {"t": "1"}, "", "", 0.0)]
         )
         .require()
         .nodes["f.t"]
@@ -152,3 +156,43 @@ def test_the_registry_is_part_of_what_values_mean_and_its_users_are_not() -> Non
     )
     assert plain.declared is None
     assert plain.read.schema_change == "append"
+
+
+DLT = """\
+      connector: dlt
+      file: sources/shop.py
+      source: shop
+      resource: {0}
+      write_disposition: {1}
+      arguments: {{since: {2}, auth: {{token: 'secret://shop/token'}}}}
+      schema: {3}"""
+
+
+def test_columns_of_a_resource_are_no_part_of_what_is_fetched() -> None:
+    files = {"sources/shop.py": "def shop(since, auth): ..."}
+    first, columns, *others = (
+        read_of(DLT.format(*values), files)
+        for values in (
+            ("orders", "append", 1, "id INT"),
+            ("orders", "append", 1, "id BIGINT"),
+            ("orders", "append", 2, "id INT"),
+            ("orders", "replace", 1, "id INT"),
+            ("customers", "append", 1, "id INT"),
+        )
+    )
+    assert first.listing == columns.listing
+    assert first.logic != columns.logic
+    assert len({first.listing, *(other.listing for other in others)}) == 4
+    assert (first.read.is_growing, others[1].read.is_growing) == (True, False)
+
+
+def test_secrets_that_options_of_spark_name_are_part_of_what_is_read() -> None:
+    keys = """\
+      connector: spark
+      format: mongodb
+      version: options
+      options: {{uri: 'secret://{0}/uri'}}
+      schema: id INT"""
+    own, others = read_of(keys.format("own")), read_of(keys.format("others"))
+    assert own.logic != others.logic
+    assert own.listing != others.listing

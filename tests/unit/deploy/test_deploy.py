@@ -138,8 +138,10 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 
 def extras(plane: str) -> set[str]:
     """Packages that connectors and pools need beside what everybody has; not those of people at
-    their desks. Drivers sign nobody in; the control plane reads no sheets."""
-    others = {"connect", "lsp", "mcp", "notebook", "oidc" if plane == "dataplane" else "excel"}
+    their desks, and none of the LGPL (paramiko). Drivers sign nobody in; the control plane reads no
+    sheets."""
+    others = {"connect", "lsp", "mcp", "notebook", "sftp"}
+    others.add("oidc" if plane == "dataplane" else "excel")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]

@@ -9,12 +9,14 @@ import pytest
 
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1].split()))\n"
 JOB = {"settings": {"servers": "localhost:1", "topic": "t"}, "options": {}, "known": None}
+TABLE = (
+    "{'settings': {'url': 'jdbc:%s://localhost:1/x', 'table': 't'}, 'options': {}, 'writes': True}"
+)
+CHECK = f"from dataplane.connectors.registry import checker; checker('jdbc')({TABLE})"
 ASKED = {
+    "mysql": [("pymysql", CHECK % "mysql"), ("pymysql", CHECK % "mariadb")],
     "postgresql": [
-        ("psycopg", "from dataplane.connectors.registry import lister; lister('jdbc')"),
-        ("psycopg", "from dataplane.connectors.registry import reader; reader('jdbc')"),
-        ("psycopg", "from dataplane.connectors.registry import writer; writer('jdbc')"),
-        ("psycopg", "from dataplane.connectors.registry import checker; checker('jdbc')"),
+        ("psycopg", CHECK % "postgresql"),
         (
             "psycopg",
             "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')",
@@ -28,7 +30,7 @@ ASKED = {
         (
             "confluent_kafka",
             "from dataplane.connectors.registry import ListingContext, lister;"
-            f"lister('kafka')({JOB}, ListingContext(None, None, ''))",
+            f"lister('kafka')({JOB}, ListingContext(None, None, '', ''))",
         )
     ],
     "s3": [

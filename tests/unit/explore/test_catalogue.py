@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def look(
-    world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: int
+    world: World, query: str = "", chosen: dict[FacetName, str] | None = None, **page: Any
 ) -> Catalogue:
     return catalogue(world.ctx, "main", query, chosen or {}, **page)
 

@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from controlplane.core.model.projections import TableContent
 from controlplane.core.model.tasks import Fragment
+from controlplane.lake.publish_child import FEED
 from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, Type, field_of, struct_of
@@ -78,6 +79,13 @@ class Lake:
     @property
     def location(self) -> str:
         return str(self.root / self.folder)
+
+    def forget_feed(self) -> None:
+        """As tables were made that have no change data feed."""
+        entry = Path(self.location) / "_delta_log" / f"{0:020}.json"
+        text = entry.read_text().replace('"minWriterVersion":4', '"minWriterVersion":2')
+        entry.write_text(text.replace(f'"{FEED}":"true",', "").replace(f',"{FEED}":"true"', ""))
+        assert FEED not in self.open().metadata().configuration
 
     def open(self) -> DeltaTable:
         return DeltaTable(self.location)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties, RemoveAction
 
 from controlplane.core.model.leases import LOOP, Deposed
+from controlplane.lake.publish_child import FEED
 from controlplane.lake.publisher import CannotPublish, DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, all_types, read_by_deltalake, struct
 
@@ -71,10 +73,11 @@ def test_all_readers_agree(lake: Lake, publisher: DeltaPublisher) -> None:
     check(lake, expected)
 
 
-def test_plain_types_need_no_table_features(lake: Lake, publisher: DeltaPublisher) -> None:
+def test_plain_types_need_no_features_of_readers(lake: Lake, publisher: DeltaPublisher) -> None:
     publisher.publish(lake.table(A, lake.fragment(A, rows(1))))
     protocol = lake.open().protocol()
-    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    # The change data feed is a matter of writers
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 4)
     configuration = lake.open().metadata().configuration
     assert configuration["delta.checkpointInterval"] == "20"
     assert configuration["delta.deletedFileRetentionDuration"] == "interval 36500 days"
@@ -255,6 +258,34 @@ def test_any_other_change_of_schema_is_one_overwrite(
     check(lake, [row])
 
 
+def test_a_feed_that_somebody_ended_stays_ended(lake: Lake, publisher: DeltaPublisher) -> None:
+    publisher.publish(lake.table(A, lake.fragment(A, rows(1))))
+    lake.open().alter.set_table_properties({FEED: "false"})
+    text = struct(a="string")
+    for generation, schema in enumerate((A, AB, text), start=2):
+        publisher.publish(lake.table(schema, lake.fragment(schema), generation=generation))
+        assert lake.open().metadata().configuration[FEED] == "false"
+    assert json.loads(lake.open().schema().to_json()) == text, "the last one is an overwrite"
+
+
+def test_several_publishers_give_an_earlier_table_its_feed_once(lake: Lake) -> None:
+    one = lake.fragment(A, rows(1))
+    publishers = [DeltaPublisher(lake.root.as_uri()) for _ in range(3)]
+    publishers[0].publish(lake.table(A, one))
+    lake.forget_feed()
+    tables = [lake.table(A, one, lake.fragment(A, rows(n)), generation=n) for n in (2, 3, 4)]
+    with ThreadPoolExecutor(3) as pool:
+        versions = list(
+            pool.map(lambda pair: pair[0].publish(pair[1]), zip(publishers, tables, strict=True))
+        )
+    assert sorted(versions) == [2, 3, 4]
+    newest = lake.open()
+    assert newest.version() == 4, "three changes after the commit of the property"
+    check(lake, rows(1, 2 + versions.index(4)))
+    for publisher in publishers:
+        publisher.close()
+
+
 def test_an_overwrite_that_keeps_a_fragment_gives_it_a_fresh_path(
     lake: Lake, publisher: DeltaPublisher
 ) -> None:
@@ -382,7 +413,7 @@ def test_a_table_that_was_made_into_another_kind_is_written_anew(
 
 
 @pytest.mark.parametrize("place", ["publish-before-log", "publish-after-log"])
-@pytest.mark.parametrize("step", ["create", "swap", "widen", "overwrite"])
+@pytest.mark.parametrize("step", ["create", "swap", "feed", "widen", "overwrite"])
 def test_a_child_killed_around_the_commit(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, place: str, step: str
 ) -> None:
@@ -392,6 +423,8 @@ def test_a_child_killed_around_the_commit(
     if step != "create":
         publisher.publish(lake.table(A, one))
         publisher.close()
+    if step == "feed":
+        lake.forget_feed()
     wanted = lake.table(schema, one, foreign, foreign, generation=2)
     monkeypatch.setenv("HEADGATE_FAILPOINTS", place)
     with pytest.raises(OSError, match="ended with -9"):

@@ -179,7 +179,7 @@ def test_names_that_are_not_text_fail(data: Path, cache: Versions) -> None:
 
 
 @pytest.mark.parametrize(
-    "location", ["s3a://bucket/*.csv", "hdfs://x/y", "https://example.org/a.csv"]
+    "location", ["s3a://bucket/*.csv", "hdfs://x/y", "ftp://example.org/a.csv"]
 )
 def test_other_storage_is_not_supported(cache: Versions, location: str) -> None:
     with pytest.raises(TaskFailure) as caught:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from dataplane.connectors.files import row_process_runs, staging, xml_rows
+from dataplane.connectors.files import row_process_runs, stages, staging, xml_rows
 from dataplane.connectors.files.bad_rows import BadRows
 from dataplane.connectors.files.excel_rows import cell_text
 from dataplane.connectors.files.xml_rows import write_xml_rows
@@ -270,7 +270,7 @@ def xml_of(value: str) -> str:
 def test_files_that_find_no_space_follow_in_another_round(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "SPACE_BYTES", 3000)
+    monkeypatch.setattr(stages, "SPACE_BYTES", 3000)
     values = [letter * 900 for letter in "abcd"]
     sources = [files.source(f"{v[0]}.xml", xml_of(v)) for v in values]
     reads = files.read("xml", TAG, [*sources, files.source("z.xml", xml_of("z" * 9000))])
@@ -311,7 +311,7 @@ def test_the_process_ends_with_its_attempt(files: Files) -> None:
 
 
 def test_the_process_has_bounds_of_time_and_memory(files: Files) -> None:
-    code = "import dataplane.connectors.files.row_process as p; p.WALL_S = 1; p._bound(); "
+    code = "import dataplane.storage.file_process as p; p.WALL_S = 1; p.bound_process(1 << 30); "
     assert run(files, code + "import time; time.sleep(1000)")[0] == -14
     exit_code, _, error = run(files, code + "bytes(3 << 30)")
     assert exit_code == 1

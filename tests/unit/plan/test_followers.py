@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from controlplane.core.compile.nodes import Source
 from controlplane.core.plan import Compute, Planning
 from controlplane.core.plan.transform import followers
 from controlplane.core.plan.transform.followers import with_followers
-from tests.unit.plan.facts import BRANCH, Facts
+from dataplane.contract.schemas import Field
+from tests.unit.plan.facts import BRANCH, SCHEMA, Facts
 
 X = "  x: {read: {connector: files, path: '/data/x/*', format: csv}}\n"
 OTHER = "  other: {read: {connector: files, path: '/data/other/*', format: csv}}\n"
@@ -138,6 +140,18 @@ def test_others_than_those_that_are_carried_out_do_not_follow() -> None:
     facts = rested(X, Y, Z)
     facts.list({"a": "1", "b": "2"}, "a.x")
     assert names(step(facts, carried_out=["a.x", "a.y"]).job) == {"a.y": {}}
+
+
+@pytest.mark.parametrize(("policy", "leads"), [("append", True), ("sync", False)])
+def test_a_file_that_lacks_a_column_may_take_it_away(policy: str, leads: bool) -> None:
+    facts = rested(X.replace("format: csv", f"format: csv, schema_change: {policy}"), Y)
+    facts.list({"a": "2", "b": "1"}, "a.x")
+    [task] = step(facts).tasks
+    node = facts.desired.nodes["a.x"]
+    assert isinstance(node, Source)
+    v, w = SCHEMA["fields"][0], {**SCHEMA["fields"][0], "name": "w"}
+    assert followers._is_parsed_under(task, node, [v])
+    assert followers._is_parsed_under(task, node, [v, cast("Field", w)]) is leads
 
 
 def test_a_transform_is_followed_as_well() -> None:

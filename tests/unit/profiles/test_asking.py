@@ -125,7 +125,7 @@ def test_a_page_has_a_part_for_the_datasets_page_and_hides_values_without_the_ri
         assert "<rect" in part
         assert (
             'hx-get="/datasets/shop.orders/profile?part=profile"'
-            in http.get("/datasets/shop.orders").text
+            in http.get("/datasets/shop.orders?tab=columns").text
         )
     viewer, _ = tokens.create(Context(page_world.services.store), "viewer", ("view",))
     with page_world.http(signed_in=False) as http:

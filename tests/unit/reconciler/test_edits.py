@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from controlplane.core.model.scaling import PoolLimits, PoolShare
+from controlplane.core.model.tasks import SIZES
 from controlplane.operations.desired import blueprints
+from controlplane.operations.inspect import overview
 from controlplane.operations.work import claims
 from dataplane.contract.claims import CONTRACT
 from tests.unit.reconciler.test_reasons import SHOP, Place, driver
@@ -55,3 +60,37 @@ def test_a_dataflow_keeps_a_driver_warm_until_it_is_edited(tmp_path: Path) -> No
         place.loop.tick()
         sizes.append(place.pool.scaled_to)
     assert sizes == [0, 1, 0, 1]
+
+
+def test_a_fleet_is_scaled_by_one_look_at_what_waits(tmp_path: Path) -> None:
+    """However many pools there are, with topics or without."""
+    place = Place(tmp_path)
+    place.listed()
+    limits = PoolLimits(0, 1)
+    place.pool.shares = tuple(PoolShare("driver", size, (size,), limits) for size in SIZES)
+    store = place.ctx.store
+    before = store.statements
+    place.loop.fleet.scale()
+    assert store.statements - before == 1
+
+
+@pytest.mark.parametrize(
+    ("drivers", "words"),
+    [
+        ("{keep: warm}", "one driver of each pool (standard, large) stays without work"),
+        ("{keep: idle, idle: 10m}", "drivers stay 10 min 0 s without work"),
+        ("{keep: cold}", "no driver stays without work"),
+        ("{keep: idle}", None),
+    ],
+)
+def test_a_plan_says_what_the_choice_of_drivers_costs(
+    tmp_path: Path, drivers: str, words: str | None
+) -> None:
+    place = Place(tmp_path)
+    orders = SHOP.format(folder=tmp_path)
+    large = "  big: {transform: {sql: SELECT 1 AS one FROM orders}, resources: large}\n"
+    text = orders.replace("components:", f"drivers: {drivers}\ncomponents:") + large
+    blueprints.apply(place.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", text, {})])
+    shown = overview.plan(place.ctx, "main", None).get("drivers", [])
+    assert [choice["dataflow"] for choice in shown] == ([] if words is None else ["shop"])
+    assert all(choice["sentence"].startswith(words or "") for choice in shown)

@@ -357,3 +357,13 @@ def test_rules_of_trust_stand_beside_tokens(world: Pages) -> None:
         (rule,) = http.get("/settings/tokens.json").json()["trust"]
     assert (rule["name"], rule["claims"], rule["open"]) == ("ci", claims, 0)
     assert "repository: acme/&lt;flows&gt;" in page
+
+
+def test_a_plan_shows_what_drivers_cost_without_work(world: Pages) -> None:
+    with world.http(signed_in=False) as http:
+        sign_in(http, world.token)
+        page = http.get("/plan?flow=shop")
+        text = "drivers: {keep: warm}\n" + http.get("/plan.json?flow=shop").json()["text"]
+        form = {**fields(page, "/plan"), "text": text, "do": "plan"}
+        planned = http.post("/plan", data=form, headers=OWN).text
+    assert "Drivers of shop, warm: one driver of each pool (standard) stays without work" in planned

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from controlplane.core.model.answers.health import BlockedDataset, OpenProblem
+from controlplane.operations.inspect import open_problems
 from controlplane.ui import static_files
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, pages
@@ -70,6 +72,24 @@ def test_a_page_is_cheap(world: Pages, path: str) -> None:
     assert statements <= (OF_A_BRANCH if "branch=" in path else STATEMENTS)
     assert size <= HTML_BYTES
     assert elements <= ELEMENTS
+
+
+def test_many_failures_that_block_much_are_a_small_page(
+    world: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, _ = open_problems.of_branch(world.world.ctx, "main")
+    blocks = [
+        BlockedDataset(name=f"shop.a_long_name_{i * 7919 % 10_007}", freshness=None)
+        for i in range(300)
+    ]
+    storm = [
+        OpenProblem({**failed, "name": f"shop.failed_{i}", "blocks": blocks[i:]})
+        for i in range(200)
+    ]
+    monkeypatch.setattr(open_problems, "of_branch", lambda *_: storm)
+    _, size, elements = cost(world, "/")
+    assert size <= HTML_BYTES
+    assert elements <= 2 * ELEMENTS
 
 
 def test_more_components_cost_no_more_statements(world: Pages) -> None:

@@ -28,6 +28,7 @@ from tests.unit.ui.world import Pages, pages
 
 DATASET = "shop.told"
 PATH = f"/datasets/{DATASET}"
+TAB = f"{PATH}?tab=partitions"
 MOST_NODES = 100
 HTML_BYTES = 30_000
 
@@ -109,7 +110,7 @@ def test_a_page_of_100_million_partitions_reads_a_few_nodes(home: Pages) -> None
     commit(home.world, nodes.root, 100_000_000)
     commit(home.world, edited(home.world, nodes.root, nodes.key(0)), 100_000_000)
     with home.http() as http, counted(home.world) as reads:
-        page = http.get(PATH)
+        page = http.get(TAB)
         assert page.status_code == 200
         assert 0 < sum(reads) <= MOST_NODES
         assert page.text.count('class="c') > 300
@@ -131,7 +132,7 @@ def test_generations_of_many_partitions_cost_few_nodes_each(home: Pages) -> None
         commit(home.world, root, len(keys))
         root = edited(home.world, root, keys[n * 600])
     with home.http() as http, counted(home.world) as reads:
-        assert http.get(PATH).status_code == 200
+        assert http.get(TAB).status_code == 200
         assert 0 < sum(reads) <= MOST_NODES
         reads.clear()
         page = http.get(f"{PATH}?gen=31")
@@ -153,7 +154,7 @@ def test_one_looks_into_a_range_down_to_its_partitions(home: Pages) -> None:
         page = http.get(f"{PATH}{looked_into(item)}").text
         assert f"{PATH}/partition?key={found[0]['last']}" in page
         assert f"headgate ranges {DATASET} --from {item['after']} --to {item['last']}" in page
-        following = re.search(r'href="([^"]*)">The next ones', http.get(PATH).text)
+        following = re.search(r'href="([^"]*)">The next ones', http.get(TAB).text)
         assert following is not None
         behind = value(http, following[1].partition("#")[0].removeprefix(PATH))["ranges"]["items"]
         assert behind[0]["after"] == items[99]["last"]
@@ -164,25 +165,25 @@ def test_two_years_of_days_are_a_calendar(home: Pages) -> None:
     days = [str(date(2023, 1, 1) + timedelta(days=n)) for n in range(730)]
     commit(home.world, built(home.world, days), len(days))
     with home.http() as http:
-        page = http.get(PATH)
+        page = http.get(TAB)
         assert "one cell is one day" in page.text
         assert page.text.count('<rect class="c') == 730 + 5, "and the scale"
         assert len(gzip.compress(page.content)) <= HTML_BYTES
     commit(home.world, built(home.world, sorted(f"k{n}" for n in range(730))), 730)
     with home.http() as http:
-        assert "one cell is a range of keys" in http.get(PATH).text
+        assert "one cell is a range of keys" in http.get(TAB).text
 
 
 def test_hostile_keys_stay_texts(home: Pages) -> None:
     keys = sorted(f"\"><script>{n:04}</script>&to='x'" for n in range(500))
     commit(home.world, built(home.world, keys), len(keys))
     with home.http() as http:
-        for query in ("", f"?from={keys[3]}", f"?to={keys[9]}"):
+        for query in ("?tab=partitions", f"?from={keys[3]}", f"?to={keys[9]}"):
             page = http.get(f"{PATH}{query}")
             assert page.status_code == 200
             assert "<script>0" not in page.text
         item = value(http)["ranges"]["items"][1]
-        address = re.search(rf'href="{PATH}(\?from=[^"]+)"', http.get(PATH).text)
+        address = re.search(rf'href="{PATH}(\?from=[^"]+)"', http.get(TAB).text)
         assert address is not None
         found = value(http, address[1].replace("&amp;", "&").partition("#")[0])["ranges"]["items"]
         assert (found[0]["after"], found[-1]["last"]) == (item["after"], item["last"])

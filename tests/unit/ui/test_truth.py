@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def test_no_scheduler_is_told_first_on_every_page(world: Pages) -> None:
             assert "the scheduler has not been running" in page, path
             assert f'<time datetime="{still["since"]}"' in page, path
             assert "<code>headgate serve</code>" in page, path
-        assert '<h2 id="needsh">Nothing is being computed' in http.get("/").text
+        assert '<h1 id="needsh">Nothing is being computed' in http.get("/").text
         part = http.get("/help/keys?part=standstill").text
         lead(world.world)
         assert "headgate serve" in part
@@ -68,11 +69,15 @@ def test_no_scheduler_is_told_first_on_every_page(world: Pages) -> None:
 def test_a_home_without_trouble_is_all_healthy() -> None:
     standing = environment().filters["standing"]
     assert standing({"needs": [], "standstill": None}) == "All healthy"
-    needs = [{"state": "failed", "freshness": None}, *[{"state": "blocked", "freshness": None}] * 3]
-    assert standing({"needs": needs, "standstill": None}) == "1 problem, blocking 3 datasets"
-    assert (
-        standing({"needs": [{"state": "up_to_date", "freshness": {}}], "standstill": None})
-        == "1 dataset overdue"
+    blocks: list[dict[str, Any]] = [{"name": f"a.b{n}", "freshness": None} for n in range(3)]
+    failed: dict[str, Any] = {"kind": "failed", "freshness": None, "blocks": blocks}
+    late: dict[str, Any] = {"kind": "overdue", "freshness": {}, "blocks": []}
+    warned: dict[str, Any] = {"kind": "warning", "freshness": None, "blocks": []}
+    assert standing({"needs": [failed], "standstill": None}) == "1 problem, blocking 3 datasets"
+    assert standing({"needs": [late, warned], "standstill": None}) == "1 dataset overdue; 1 warning"
+    blocks[0]["freshness"] = {}
+    assert standing({"needs": [failed, late], "standstill": None}) == (
+        "1 problem, blocking 3 datasets; 2 datasets overdue"
     )
 
 

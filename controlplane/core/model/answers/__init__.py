@@ -20,6 +20,7 @@ from controlplane.core.model.answers.controls import (
     AuditAnswer,
     AuditEntry,
     EventRecord,
+    ImportAnswer,
     PauseAllAnswer,
     PauseAnswer,
     ReadEntry,
@@ -43,6 +44,7 @@ from controlplane.core.model.answers.dataflows import (
     ValidateAnswer,
 )
 from controlplane.core.model.answers.datasets import (
+    AllChecksAnswer,
     ChecksAnswer,
     DatasetGeneration,
     GenerationEntry,
@@ -63,6 +65,7 @@ from controlplane.core.model.answers.plans import (
     ColumnsChange,
     ComponentChange,
     DatasetBasis,
+    DriversAtRest,
     InputMode,
     PlanAnswer,
     PlanBasis,
@@ -146,6 +149,7 @@ from controlplane.core.model.answers.work import (
 
 __all__ = [
     "LEVELS",
+    "AllChecksAnswer",
     "ApplyAnswer",
     "AttemptEntry",
     "AttemptsAnswer",
@@ -181,6 +185,7 @@ __all__ = [
     "DatasetTimes",
     "DeleteAnswer",
     "DriverStatus",
+    "DriversAtRest",
     "DropBranchAnswer",
     "ErrorReport",
     "EventRecord",
@@ -192,6 +197,7 @@ __all__ = [
     "HealthAnswer",
     "HeldDataset",
     "HistoryAnswer",
+    "ImportAnswer",
     "InputMode",
     "LeaderStatus",
     "Level",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
@@ -22,6 +22,24 @@ class RefreshAnswer(TypedDict):
     forced: list[str]
     schemas: list[str]
     changes: NotRequired[list[SourceChange]]
+
+
+ImportAnswer = TypedDict(
+    "ImportAnswer",
+    {
+        "branch": str,
+        "target": str,
+        "from": str,
+        "dataflow": str,
+        "state": Literal["copying", "imported"],
+        "partitions": int,
+        "rows": int,
+    },
+)
+ImportAnswer.__doc__ = (
+    "How far an import of a table is. `dataflow`: the one that copies it, until it is imported. "
+    "`partitions` and `rows` are those that were imported."
+)
 
 
 class RetryAnswer(TypedDict):

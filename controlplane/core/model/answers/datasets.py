@@ -113,6 +113,13 @@ class ChecksAnswer(TypedDict):
     rejected: list[CheckResult]
 
 
+class AllChecksAnswer(TypedDict):
+    """Checks of all datasets that have some, in order of names. `next`: None."""
+
+    items: list[ChecksAnswer]
+    next: None
+
+
 class TaskEntry(TypedDict):
     """A task that a dataset asks for. `since`: when the attempt that it is in began, by this
     `driver`."""

@@ -261,9 +261,10 @@ class SearchAnswer(TypedDict):
 
 
 class CatalogueHit(TypedDict):
-    """A dataset or copy in a catalogue. `partitions`, `rows`: None of a copy, and where nothing is
-    committed. `matches`: where words were found, the first of `more` and these. `freshness`: where
-    it is expected. `own`: of a dataset in a branch, as its status has it."""
+    """A dataset or copy in a catalogue. `partitions`, `rows`, `updated` (when rows changed last):
+    None of a copy, and where nothing is committed. `matches`: where words were found, the first of
+    `more` and these. `freshness`: where it is expected. `own`: of a dataset in a branch, as its
+    status has it."""
 
     name: str
     kind: NodeKind
@@ -274,6 +275,7 @@ class CatalogueHit(TypedDict):
     tags: list[str]
     partitions: int | None
     rows: int | None
+    updated: str | None
     matches: list[SearchMatch]
     more: int
     freshness: NotRequired[DatasetFreshness]

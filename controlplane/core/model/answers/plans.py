@@ -9,6 +9,7 @@ from typing_extensions import TypedDict  # pydantic reads no other TypedDict bef
 
 from controlplane.core.model.answers.holds import HeldDataset
 from controlplane.core.model.answers.problems import ProblemDetail
+from controlplane.core.model.scaling import Keep
 from controlplane.core.model.states import Cause
 
 
@@ -190,10 +191,20 @@ class FailedPlan(TypedDict):
     command: str
 
 
+class DriversAtRest(TypedDict):
+    """What a dataflow's choice of `drivers` costs while nothing waits for them."""
+
+    dataflow: str
+    keep: Keep
+    sentence: str
+
+
 class PlanAnswer(TypedDict):
     """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the
     first page; answers to what was applied have no basis. `held`: datasets for which nothing is
     planned, since they were rolled back; `failed`: those that a retry or an edit has to come for.
+
+    `drivers`: of dataflows that choose how long drivers stay, on the first page.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are
     all of theirs.
@@ -212,6 +223,7 @@ class PlanAnswer(TypedDict):
     notices: list[ProblemDetail]
     held: NotRequired[list[HeldDataset]]
     failed: NotRequired[list[FailedPlan]]
+    drivers: NotRequired[list[DriversAtRest]]
     basis: NotRequired[PlanBasis]
     next: str | None
 

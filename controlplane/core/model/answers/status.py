@@ -90,6 +90,15 @@ class OfferedAs(TypedDict):
     breaches: list[str]
 
 
+class DatasetWatermark(TypedDict):
+    """Up to which time a stream is complete, as far as its messages say; None before there are any.
+    `ahead`: rows that are left out, as their times are too far ahead."""
+
+    at: str | None
+    ahead: int
+    sentence: str
+
+
 class DatasetStatus(TypedDict):
     """How a dataset stands. `checks` names those that failed, or warn. `as_of` (when it was last
     looked at) and `listing` are there for sources, `lag` for streams, `times` where it was
@@ -121,6 +130,7 @@ class DatasetStatus(TypedDict):
     feed: NotRequired[str]
     feeds: NotRequired[list[OfferedAs]]
     own: NotRequired[bool]
+    watermark: NotRequired[DatasetWatermark]
 
 
 class SparkField(TypedDict):

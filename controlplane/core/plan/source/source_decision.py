@@ -16,7 +16,7 @@ from controlplane.core.model.pins import FileColumns, Pin
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import lookups, salts, unfinished, windows
+from controlplane.core.plan import event_watermarks, lookups, salts, unfinished, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import (
     Action,
@@ -150,7 +150,8 @@ def _is_current(case: ReadCase) -> bool:
     if (
         state is None
         or state.lineage != case.node.lineage
-        or state.inputs.get("objects") != case.consumed
+        or "objects" not in state.inputs
+        or state.inputs["objects"].root != case.objects
     ):
         return False
     return salts.is_of(case.planning, case.node, state)
@@ -226,9 +227,8 @@ def _adopt(
     own = schema if named is None else select_columns(schema, named)
     history = pin.history if pin else FileColumns({})  # all columns are declared
     pin_after = _pin(case.node, Pin(settings_id(case.node), own, history=history))
-    commit = Commit(
-        _state(case, root, schema), None, 0 if case.node.output else keys.count, pin_after, build
-    )
+    after = yield from _state(case, root, schema)
+    commit = Commit(after, None, 0 if case.node.output else keys.count, pin_after, build)
     items = (_item(case, "adopt", 0, keys),) if keys.count else ()
     return Decision(case.node.dataset, "stale", commit, items)
 
@@ -356,7 +356,7 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
         )
     entered = yield from windows.entering(case.planning, case.root, window)
     root = yield from windows.edited(case.planning, extent.base, window, extent.removed)
-    after = _state(case, root, full_schema)
+    after = yield from _state(case, root, full_schema)
     commit = Commit(after, entered, 0, _pin(case.node, pin), build)
     return Decision(case.node.dataset, "stale", commit, tuple(_commit_items(case, extent, window)))
 
@@ -392,6 +392,8 @@ def _job(node: Source) -> ParseJob:
     }
     if expect := drop_job(node.checks, node.spark):
         job["expect"] = expect
+    if (rule := node.read.event_time) is not None:
+        job["event_time"] = {"column": rule.column, "max_ahead_s": rule.max_ahead_s}
     return job
 
 
@@ -616,8 +618,9 @@ def _cut(case: ReadCase) -> dict[str, bytes]:
     return {case.node.dataset: case.objects} | salts.cut(case.planning, case.node)
 
 
-def _state(case: ReadCase, root: bytes, schema: Schema) -> State:
-    inputs, cut = {"objects": case.consumed}, _cut(case)
+def _state(case: ReadCase, root: bytes, schema: Schema) -> Deciding[State]:
+    times = yield from event_watermarks.times_at(case, root)
+    inputs, cut = {"objects": replace(case.consumed, times=times)}, _cut(case)
     return next_state(
         case.planning, case.node, root, schema, inputs=inputs, cut=cut, cause=_cause(case)
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State
-from controlplane.core.plan import salts
+from controlplane.core.plan import event_watermarks, salts
 from controlplane.core.plan.plan_values import Action, Because, Item, Planning, next_state
 from controlplane.core.plan.transform.input_states import Input, merged_cut
 from controlplane.core.plan.work_keys import Keys
@@ -27,6 +27,7 @@ class Case:
     # Consumed partial results, to be remembered
     parts: Mapping[str, Consumed] = field(default_factory=dict)
     is_together: bool = False  # tasks of several keys may be run as one
+    imported: PartialState | None = None  # of rows that were imported for these inputs
 
     @property
     def parted(self) -> list[Input]:
@@ -38,6 +39,15 @@ class Case:
         """Inputs whose keys are those of the output: rows of neighbouring granules alone make no
         partition."""
         return [i for i in self.parted if i.slot.reach is None]
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Up to which time all inputs are complete, in microseconds since 1970; None where that of
+        an input by key is not known."""
+        if any(i.consumed.watermark_us is None for i in self.parted):
+            return None
+        marks = [i.consumed.watermark_us for i in self.inputs]
+        return min((mark for mark in marks if mark is not None), default=None)
 
     @property
     def is_whole(self) -> bool:
@@ -121,6 +131,8 @@ def consumed(case: Case) -> dict[str, Consumed]:
 def cause_of(case: Case) -> Cause:
     """Why there is something to do: the first reason that holds."""
     state = case.state
+    if case.imported is not None:
+        return "imported"
     if state is None:
         return "missing"
     if state.logic == LOST:
@@ -151,7 +163,8 @@ def reasons(case: Case) -> Iterator[Because]:
 def item_of(case: Case, action: Action, tasks: int, keys: Keys) -> Item:
     """Work of one kind on these partitions; it is certain."""
     cause: Cause = "removed" if action == "remove" else cause_of(case)
-    reason = salts.in_words(case.planning, case.node, case.state) or _mode_change(case)
+    salted = salts.in_words(case.planning, case.node, case.state)
+    reason = salted or _mode_change(case) or _closing(case)
     return Item(
         case.node.dataset,
         action,
@@ -174,6 +187,12 @@ def _mode_change(case: Case) -> str:
     if any(slot.mode == "by" for slot in node.slots):
         return f"its inputs are read by {', '.join(part.column for part in node.key)} from now on, and no more whole"
     return "its inputs are read whole from now on, since their types differ"
+
+
+def _closing(case: Case) -> str:
+    """The watermark by which partitions are closed; empty where they are not."""
+    at_us = case.watermark_us if case.node.body.is_final else None
+    return "" if at_us is None else event_watermarks.closed_by(at_us)
 
 
 NOT_LOOKED_UP = "less those that memory has: so many are not looked up for a plan"

@@ -54,7 +54,7 @@ def extent_of(case: Case) -> Deciding[Extent]:
 
 def _continued(case: Case) -> PartialState | None:
     """The partial root, if it goes on to be right for what the inputs have not changed."""
-    building = case.planning.building(case.node.dataset)
+    building = case.imported or case.planning.building(case.node.dataset)
     if building is None or building.lineage != case.node.lineage:
         return None
     if not is_same_code(case, building):

@@ -81,13 +81,20 @@ def _is_led(planning: Planning, node: Source | Transform, step: Compute) -> bool
     if not node.is_source:
         job = cast("StoredTransformJob", step.job)
         return state.logic == node.logic and _reads_as_before(job, state)
-    fields = state.schema["fields"]
-    return all(_is_parsed_under(task, fields) for task in step.tasks)
+    return all(_is_parsed_under(task, node, state.schema["fields"]) for task in step.tasks)
 
 
-def _is_parsed_under(task: Task, fields: Sequence[Field]) -> bool:
-    """Its objects have no columns but these."""
-    return "columns" in task.spec and all(f in fields for f in task.spec["columns"]["fields"])
+def _is_parsed_under(task: Task, node: Source, fields: Sequence[Field]) -> bool:
+    """Its objects have no columns but these. Under `sync` they have all of them, too: a column that
+    they lack may leave the dataset with them."""
+    if "columns" not in task.spec:
+        return False
+    own = task.spec["columns"]["fields"]
+    if any(field not in fields for field in own):
+        return False
+    if node.read.schema_change != "sync":
+        return True
+    return all(field in own for field in fields if field["name"] not in node.read.metadata)
 
 
 def _reads_as_before(job: StoredTransformJob, state: State) -> bool:

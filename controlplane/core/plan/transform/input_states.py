@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Slot, Transform
-from controlplane.core.model.states import KEYS, Cause, Consumed, PartialState, State
-from controlplane.core.plan import salts
+from controlplane.core.model.states import CLOSED, KEYS, Cause, Consumed, PartialState, State
+from controlplane.core.plan import event_watermarks, salts
 from controlplane.core.plan.plan_values import RECENT, Decision, Item, Planning, in_words
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 from dataplane.contract.identity import Content, schema_id
@@ -66,6 +66,9 @@ class Input:
     @property
     def tree_name(self) -> str:
         """The name under which a state remembers that tree."""
+        closed = self.slot.name + CLOSED
+        if self.index is not None and closed in self.index:
+            return closed
         return self.slot.name + KEYS if self.slot.mode == "by" else self.slot.name
 
     @property
@@ -97,7 +100,9 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialS
     if isinstance(of, PartialState):
         above = planning.decisions.get(slot.dataset)
         pending = above.pending if above else None
-    return Input(slot, of, schema, Consumed(slot.dataset, of.root, digest), pending)
+    watermark_us = event_watermarks.watermark_us(planning.desired.nodes[slot.dataset], of)
+    consumed = Consumed(slot.dataset, of.root, digest, watermark_us=watermark_us)
+    return Input(slot, of, schema, consumed, pending)
 
 
 def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, bytes]:

@@ -14,6 +14,8 @@
       |
     analysis memo    the output's columns are not   -> Learn: ask Spark's analyzer
       |
+    import           rows were imported             -> Commit; or a partial root, whose holes remain
+      |
     lagging index    an index lacks partitions      -> Compute: index tasks
       | schema
     fold | compute   the partitions of the output   -> Compute, Commit, or failed
@@ -36,7 +38,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unfinished, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Commit, Decision, Item, Learn, Planning, user_error
-from controlplane.core.plan.transform import compute, fold, partials
+from controlplane.core.plan.transform import compute, fold, imports, partials
 from controlplane.core.plan.transform.case import (
     Case,
     cut,
@@ -46,6 +48,7 @@ from controlplane.core.plan.transform.case import (
     state_after,
     uncertain,
 )
+from controlplane.core.plan.transform.closed_keys import with_closed_keys
 from controlplane.core.plan.transform.extent import still_right
 from controlplane.core.plan.transform.input_states import (
     Input,
@@ -165,7 +168,9 @@ def _next_step(case: Case) -> Deciding[Decision]:
     is_input_known = case.is_whole and lagging is None
     build = _build_key(case) if is_input_known else None
     analysis = ids.analysis_key(case.node.code_logic, case.schemas)
-    builds, memos = yield from lookups.remembered([build] if build else [], [analysis])
+    imported = imports.key_of(case) if is_input_known else None
+    keys = [key for key in (build, imported) if key is not None]
+    builds, memos = yield from lookups.remembered(keys, [analysis])
     if build is not None and build in builds:
         return (yield from _adopt(case, *builds[build], build))
 
@@ -176,6 +181,14 @@ def _next_step(case: Case) -> Deciding[Decision]:
         return (yield from _index(case, lagging))
 
     schema = case.node.with_reason(schema_in(memos[analysis]))
+    if build is not None and imported is not None and imported in builds:
+        continued = yield from imports.with_import(case, *builds[imported], schema)
+        if isinstance(continued, Decision):
+            return continued
+        case = continued
+        if imports.is_whole(case):
+            return (yield from _adopt(case, *builds[imported], build))
+        case = yield from imports.with_progress(case)
     # What volatile code gives for one key is not what it gives for the next
     is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
     # Rows of a granule that several keys read would meet rows of all of them
@@ -196,6 +209,8 @@ def _roots(case: Case) -> list[bytes]:
 
 def _key_fault(case: Case) -> str | None:
     """Why an input cannot be read `by` the key."""
+    if case.node.body.is_final and not case.leading:
+        return "emit: final needs an input by key, and by their types the inputs are read whole"
     for i in case.inputs:
         if i.slot.mode != "by":
             continue
@@ -304,7 +319,7 @@ def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
         inputs.append(replace(i, index=index.trees))
         if lagging is None and not index.is_whole:
             lagging = index
-    return replace(case, inputs=tuple(inputs)), lagging
+    return with_closed_keys(replace(case, inputs=tuple(inputs))), lagging
 
 
 def _index(case: Case, lagging: KeyIndex) -> Deciding[Decision]:

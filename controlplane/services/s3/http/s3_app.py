@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from controlplane import logs
 from controlplane.core.errors import CorruptNode, NotFound, problem_text
-from controlplane.operations.desired import recipients, s3_keys
+from controlplane.operations.desired import recipients, s3_keys, vended_keys
 from controlplane.services.caller_limit import CallerLimit, TooManyAtOnce
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.s3 import s3_addresses
@@ -29,6 +29,7 @@ from controlplane.services.s3.http import bucket_pages, conditional_requests, si
 from controlplane.services.s3.http.s3_recognition import REGION
 from controlplane.services.s3.http.s3_refusals import S3Refused
 from controlplane.services.s3.http.sigv4 import SignedRequest
+from controlplane.services.s3.iceberg_files import TooManyPartitions
 from controlplane.services.s3.key_scope import OutOfScope, Reader
 from controlplane.services.s3.reads import ReadCounts
 from controlplane.services.s3.s3_objects import S3Object
@@ -136,6 +137,10 @@ class S3App:
             await answer.send(answer.refusal(S3Refused("SlowDown", 503, words)), receive, send)
         except OutOfScope as e:
             await answer.send(answer.refusal(S3Refused("AccessDenied", 403, str(e))), receive, send)
+        except TooManyPartitions as e:
+            await answer.send(
+                answer.refusal(S3Refused("InvalidRequest", 400, str(e))), receive, send
+            )
         except CorruptNode as e:
             if answer.is_started:
                 raise
@@ -177,7 +182,10 @@ class S3App:
 
         def secret_of(access_key: str) -> str | None:
             store = self._parts.store
-            key = s3_keys.find(store, access_key) or recipients.s3_key(store, access_key)
+            if access_key.startswith(vended_keys.PREFIX):
+                key = vended_keys.find(store, access_key)
+            else:
+                key = s3_keys.find(store, access_key) or recipients.s3_key(store, access_key)
             if key is None:
                 return None
             keys[access_key] = key

@@ -1,0 +1,2 @@
+"""The catalogue of Iceberg: branches are warehouses, dataflows are namespaces, datasets are tables,
+generations are snapshots. Changes nothing."""

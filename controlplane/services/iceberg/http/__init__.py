@@ -1,0 +1,1 @@
+"""The catalogue of Iceberg over HTTP, by the protocol of Iceberg REST catalogues."""

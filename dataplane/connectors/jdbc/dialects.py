@@ -1,0 +1,12 @@
+"""The databases that `jdbc` reads and writes, by the scheme of a URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dataplane.connectors.jdbc.dialect import DatabaseDialect
+from dataplane.connectors.jdbc.mysql import MARIADB, MYSQL
+from dataplane.connectors.jdbc.postgresql import POSTGRESQL
+
+_ALL: tuple[DatabaseDialect, ...] = (POSTGRESQL, MARIADB, MYSQL)
+DIALECTS: Mapping[str, DatabaseDialect] = {d.scheme: d for d in _ALL}

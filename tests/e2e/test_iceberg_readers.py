@@ -1,0 +1,256 @@
+"""Readers of Iceberg read what a service has: equal rows, whatever they read. They live in an
+environment of their own: what they need and what we need do not have to agree."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.core.model.branches import Branch
+from controlplane.core.rights import TokenScope
+from controlplane.operations.desired import tokens
+from dataplane.contract.schemas import array_of, field_of, map_of, struct_of
+from dataplane.spark.wheels import installed
+from tests.unit.lake.tables import struct
+from tests.unit.records.conftest import order
+from tests.unit.records.world import RecordWorld, served
+
+TESTS = Path(__file__).parent.parent
+READERS = ("pyiceberg", "polars", "duckdb")
+EACH = ("pyiceberg", "duckdb", pytest.param("polars", marks=pytest.mark.soak))
+"""polars reads metadata by pyiceberg."""
+HARD = struct(
+    k="long",
+    flag="boolean",
+    tiny="byte",
+    small="short",
+    whole="integer",
+    single="float",
+    double="double",
+    decimal="decimal(38,10)",
+    price="decimal(12,2)",
+    text="string",
+    raw="binary",
+    day="date",
+    instant="timestamp",
+    local="timestamp_ntz",
+    nested=struct_of([field_of("x", "long"), field_of("y", struct_of([field_of("z", "string")]))]),
+    lists=array_of(array_of("integer")),
+    structs=array_of(struct_of([field_of("q", "decimal(5,1)")])),
+    pairs=map_of("string", struct_of([field_of("v", "date")])),
+)
+ROWS: list[dict[str, Any]] = [
+    {
+        "k": 1,
+        "flag": True,
+        "tiny": -128,
+        "small": -32768,
+        "whole": 2**31 - 1,
+        "single": 1.5,
+        "double": math.nan,
+        "decimal": Decimal("1234567890123456789012345678.0123456789"),
+        "price": Decimal("-99.99"),
+        "text": "ü漢😀'",
+        "raw": b"\x00\xff",
+        "day": date(1582, 10, 4),
+        "instant": datetime(2025, 1, 1, 12, 0, 0, 123456, tzinfo=UTC),
+        "local": datetime(1999, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001  # it has no zone
+        "nested": {"x": 1, "y": {"z": "a"}},
+        "lists": [[1, None], [], None],
+        "structs": [{"q": Decimal("1.5")}, None],
+        "pairs": [("a", {"v": date(2020, 2, 29)}), ("b", None)],
+    },
+    {
+        "k": 3,
+        "flag": False,
+        "tiny": 0,
+        "small": 1,
+        "whole": -1,
+        "single": math.inf,
+        "double": -math.inf,
+        "decimal": Decimal("0E-10"),
+        "price": Decimal("0.00"),
+        "text": "",
+        "raw": b"",
+        "day": date(9999, 12, 31),
+        "instant": datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+        "local": datetime(1, 1, 1),  # noqa: DTZ001
+        "nested": {"x": None, "y": None},
+        "lists": [],
+        "structs": [],
+        "pairs": [],
+    },
+    {"k": 2},
+]
+EMPTIED = {"structs", "pairs"}
+"""pyiceberg 0.12 reads NULL in columns of lists and maps that hold structs as an empty one."""
+
+
+def days(*keys: int) -> dict[str, list[Any]]:
+    return {f"day=2013-01-{key:02}": [order(key)] for key in keys}
+
+
+def plain(value: Any) -> Any:
+    """As the reader's process tells it."""
+    if isinstance(value, dict):
+        return {name: plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def hard_rows() -> list[dict[str, Any]]:
+    columns = [field["name"] for field in HARD["fields"]]
+    return [{column: row.get(column) for column in columns} for row in ROWS]
+
+
+def requests() -> dict[str, dict[str, Any]]:
+    """By label: reader, space, subject."""
+    subjects: dict[str, dict[str, Any]] = {
+        "hard": {"table": "shop.hard"},
+        "newest": {"table": "shop.orders"},
+        "snapshot": {"table": "shop.orders", "snapshot": 1},
+        "generation": {"table": "shop.orders@1"},
+        "time": {"table": "shop.orders", "warehouse": "main@20251125T120030Z"},
+        "branch": {"table": "shop.orders", "warehouse": "dev"},
+        "moved": {"table": "shop.moved"},
+        "filter": {"table": "shop.orders", "filter": "k > 2"},
+        "forbidden": {"table": "shop.orders", "token": "narrow"},
+    }
+    every = {
+        f"{reader} {subject}": {"by": reader, "warehouse": "main", **request}
+        for reader in READERS
+        for subject, request in subjects.items()
+    }
+    del every["polars filter"]
+    as_planned = {"by": "pyiceberg", "warehouse": "main", "table": "shop.orders", "mode": "server"}
+    every["pyiceberg planned"] = {**as_planned, "filter": "k > 2 and day < '2013-01-04'"}
+    every["pyiceberg at"] = {**as_planned, "at": 1_764_072_030_000}
+    ends = ["count(*) AS n", "max(instant) AS last", "min(price) AS least"]
+    every["duckdb ends"] = {"by": "duckdb", "warehouse": "main", "table": "shop.hard"}
+    every["duckdb ends"]["columns"] = ends
+    return every
+
+
+class Answers(dict[str, Any]):
+    """By label of a request. One process reads all of a reader, at the first of them."""
+
+    def __init__(self, read: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, label: str) -> Any:
+        by = requests()[label]["by"]
+        self.update(
+            self._read({name: sent for name, sent in requests().items() if sent["by"] == by})
+        )
+        return self[label]
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    clients = installed(TESTS / "iceberg_clients.requirements")
+    world = RecordWorld(tmp_path_factory.mktemp("iceberg"))
+    world.commit({"": hard_rows()}, "shop.hard", schema=HARD)
+    world.commit({"": [{"a": 1, "b": "x"}]}, "shop.moved", schema=struct(a="integer", b="string"))
+    world.commit(
+        {"": [{"b": "x", "a": 2**40, "c": 1.5}]},
+        "shop.moved",
+        schema=struct(b="string", a="long", c="double"),
+    )
+    world.commit(days(1, 3))
+    world.now += 60
+    world.commit(days(1, 2, 3, 4))  # a late file
+    with world.store.begin() as tx:
+        tx.branches.create(Branch(name="dev", source="main", at=tx.now(), actor="ann"))
+    world.commit(days(9), branch="dev")
+    narrow, _ = tokens.create(
+        world.ctx, "bob", ("data",), within=TokenScope(datasets=("shop.hard",))
+    )
+    with served(world) as place:
+        environ = {**os.environ, "PYTHONPATH": str(clients), "NO_PROXY": "*", "no_proxy": "*"}
+        script = [sys.executable, "-S", str(TESTS / "iceberg_reader.py"), f"{place.url}/iceberg"]
+
+        def read_all(some: dict[str, Any]) -> dict[str, Any]:
+            sent = {
+                label: {**request, "token": narrow if "token" in request else place.token}
+                for label, request in some.items()
+            }
+            done = subprocess.run(
+                [*script, json.dumps(sent)],
+                env=environ,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            answers: dict[str, Any] = json.loads(done.stdout)
+            return answers
+
+        yield Answers(read_all)
+
+
+def read(answers: dict[str, Any], label: str) -> Any:
+    answer = answers[label]
+    assert "error" not in answer, answer["error"]
+    return answer["rows"]
+
+
+def keys(answers: dict[str, Any], label: str) -> list[int]:
+    return sorted(row["k"] for row in read(answers, label))
+
+
+@pytest.mark.parametrize("reader", EACH)
+def test_rows_of_hard_types_are_equal(answers: dict[str, Any], reader: str) -> None:
+    expected = hard_rows()
+    if reader == "pyiceberg":
+        expected[-1].update({column: [] for column in EMPTIED})
+    assert read(answers, f"{reader} hard") == plain(expected)
+
+
+@pytest.mark.parametrize("reader", EACH)
+def test_generations_times_and_branches_are_read(answers: dict[str, Any], reader: str) -> None:
+    assert read(answers, f"{reader} newest") == plain([order(key) for key in (1, 2, 3, 4)])
+    for subject in ("snapshot", "generation", "time"):
+        assert keys(answers, f"{reader} {subject}") == [1, 3], subject
+    assert keys(answers, f"{reader} branch") == [9]
+
+
+@pytest.mark.parametrize("reader", EACH)
+def test_columns_are_found_after_a_change(answers: dict[str, Any], reader: str) -> None:
+    assert read(answers, f"{reader} moved") == plain([{"b": "x", "a": 2**40, "c": 1.5}])
+
+
+@pytest.mark.parametrize("reader", EACH)
+def test_a_token_reads_what_it_may(answers: dict[str, Any], reader: str) -> None:
+    error = answers[f"{reader} forbidden"]["error"]
+    assert "may not read" in error or "Forbidden" in error or "403" in error
+
+
+def test_files_without_such_rows_are_not_planned(answers: dict[str, Any]) -> None:
+    """By the statistics in manifests, and by those of the service."""
+    for label, expected in (("filter", [3, 4]), ("planned", [3])):
+        assert keys(answers, f"pyiceberg {label}") == expected
+        assert answers[f"pyiceberg {label}"]["files"] == len(expected)
+        assert answers[f"pyiceberg {label}"]["count"] == len(expected)
+    assert keys(answers, "duckdb filter") == [3, 4]
+    assert keys(answers, "pyiceberg at") == [1, 3]
+
+
+def test_ends_are_those_of_rows_and_not_of_statistics(answers: dict[str, Any]) -> None:
+    """Noted bounds of times are whole milliseconds."""
+    (row,) = read(answers, "duckdb ends")
+    assert row == {"n": 3, "last": "2025-01-01 12:00:00.123456+00:00", "least": "-99.99"}
