@@ -240,7 +240,7 @@ class FoldJob(TypedDict):
 
 
 class Logic(FragmentJob):
-    """What a transform computes, whatever its language."""
+    """What a transform computes, in SQL or Python."""
 
     spark: JobSparkSettings
     params: Parameters
