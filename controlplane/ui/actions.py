@@ -197,7 +197,7 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 ACTIONS: Mapping[str, Action] = {
     "refresh": Action("operate", _refresh, "Its sources are looked at now."),
     "compute-again": Action(
-        "operate", _compute_again, "It is computed again, whatever is known of it."
+        "operate", _compute_again, "It is computed again, also where its result is known."
     ),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),

@@ -79,7 +79,7 @@ WORDS: Mapping[str, str] = {
     "reused": "a result that was computed before and is taken as it is; nothing runs",
     "each": "the mode of an input that is read partition by partition",
     "by": "the mode of an input that is read by key: only changed keys are computed",
-    "all": "the mode of an input that is read whole, whatever changed of it",
+    "all": "the mode of an input that is read whole for each change",
     "stale": "what the dataset is made of has changed; it is computed next",
     "overdue": "the newest data is older than the `freshness` of the dataset allows",
     "blocked": "a dataset upstream failed; it goes on once that is mended",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from dataplane.contract.claims import WriteTask
-from dataplane.contract.jobs import FILES, ConnectJob, ListJob, WriteJob
+from dataplane.contract.jobs import FILES, NOTICES, ConnectJob, ListJob, WriteJob
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.source_objects import ListedPartition, ListingResult
 from dataplane.listing.files import check_folder, list_files
@@ -123,15 +123,25 @@ def lister(connector: str) -> Lister:
 def awaiter(connector: str) -> Awaiting:
     match connector:
         case "files" | "delta":
-            from dataplane.listing.folder_watch import await_news as await_change
-
-            return await_change
+            return _await_change
         case "kafka":
             from dataplane.connectors.kafka.kafka_listing import await_news
 
             return await_news
         case _:
             raise _unknown(connector)
+
+
+def _await_change(job: ListJob, is_over: Callable[[], bool]) -> None:
+    """By notices of an object store, where it sends them; else of the operating system."""
+    if any(name.startswith(NOTICES) for name in job.get("settings") or {}):
+        from dataplane.connectors.kafka.object_notices import await_notice
+
+        await_notice(job, is_over)
+    else:
+        from dataplane.listing.folder_watch import await_news as await_folder
+
+        await_folder(job, is_over)
 
 
 def _list_files(job: ListJob, context: ListingContext) -> ListingResult:

@@ -23,6 +23,9 @@ Options: TypeAlias = Mapping[str, str]
 # The keys of a connector's settings are its own. `Any`: the language has checked the types, each
 # connector knows them.
 ConnectorSettings: TypeAlias = Mapping[str, Any]
+NOTICES = (
+    "notices."  # starts settings of files: how Kafka is reached that has events of their store
+)
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
 
@@ -240,7 +243,7 @@ class FoldJob(TypedDict):
 
 
 class Logic(FragmentJob):
-    """What a transform computes, whatever its language."""
+    """What a transform computes, in SQL or Python."""
 
     spark: JobSparkSettings
     params: Parameters

@@ -275,7 +275,7 @@ class DriverLoop:
         spark = self._spark.result()
         try:
             return {**measures, **counts(spark, claim["attempt"]), **self._places(spark)}
-        except Exception as e:  # noqa: BLE001  # results are reported whatever becomes of counts
+        except Exception as e:  # noqa: BLE001  # results are reported also where counting fails
             log.info(
                 "event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200])
             )

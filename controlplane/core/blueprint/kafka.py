@@ -125,7 +125,7 @@ REFRESH = Key(
 )
 
 
-def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Settings:
+def client_settings(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Settings:
     """Settings of the connection; they identify nothing."""
     for unknown in (name for name, _ in fields[OPTIONS] if name not in names):
         message = f"a client of Kafka is not told {unknown!r} here"
@@ -208,7 +208,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema_change=fields[SCHEMA_CHANGE] if _has_registry(fields) else "fail",
         deletes_max=1.0,
         settings=tuple(
-            sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))
+            sorted((*settings.items(), *client_settings(fields, reading, (*CLIENT, *TO_REGISTRY))))
         ),
         is_growing=True,
         event_time=fields[EVENT_TIME],
@@ -282,7 +282,7 @@ def _write(fields: Fields, reading: Reading) -> Write:
     if "key" in fields.nodes and not fields[KEY]:
         reading.problems.add(fields.place, "invalid-value", "'key' names no column", "key: [id]")
     own: Settings = (
-        *_client(fields, reading, CLIENT),
+        *client_settings(fields, reading, CLIENT),
         ("format", fields[TO_FORMAT]),
         ("key", fields[KEY]),
         ("partitions", fields[PARTITIONS]),

@@ -41,6 +41,7 @@ from controlplane.core.blueprint.storage import (
     settings,
     stored,
 )
+from controlplane.core.blueprint.store_notices import NOTICES, notice_settings
 from controlplane.core.blueprint.transform_tests import TESTS
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.blueprint.value_kinds import (
@@ -112,12 +113,15 @@ READ_KEYS = (
     MEMBERS,
     HEADERS,
     SFTP,
+    NOTICES,
 )
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
+    is_watched = fields[FOLDER_REFRESH].is_watched
+    notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
@@ -127,7 +131,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         refresh_s=fields[FOLDER_REFRESH].every_s,
         cron=fields[FOLDER_REFRESH].cron,
         within_s=fields[FOLDER_REFRESH].within_s,
-        is_watched=fields[FOLDER_REFRESH].is_watched,
+        is_watched=is_watched,
         partition=fields[PARTITION],
         metadata=fields[METADATA],
         on_bad_record=fields[ON_BAD_RECORD],
@@ -138,6 +142,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
                 (
                     *settings(fields, fields[PATH], reading),
                     *server_settings(fields, fields[PATH], reading),
+                    *notices,
                 )
             )
         ),

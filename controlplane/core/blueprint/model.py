@@ -103,14 +103,14 @@ class Read:
     connector: str
     path: str
     format: str
-    options: tuple[tuple[str, str], ...]
-    schema: str | None
-    refresh_s: float | None
-    partition: str | None
-    metadata: tuple[str, ...]
-    on_bad_record: OnBadRecord
-    schema_change: str
-    deletes_max: float
+    options: tuple[tuple[str, str], ...] = ()
+    schema: str | None = None
+    refresh_s: float | None = None
+    partition: str | None = None
+    metadata: tuple[str, ...] = ()
+    on_bad_record: OnBadRecord = "fail"
+    schema_change: str = "fail"
+    deletes_max: float = 1.0
     settings: Settings = ()
     is_growing: bool = False
     within_s: float | None = None

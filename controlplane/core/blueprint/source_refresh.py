@@ -85,11 +85,11 @@ class RefreshChoice:
 
 
 def report_unwatched(refresh: SourceRefresh, path: str, fields: Fields, reading: Reading) -> None:
-    """A problem where `on_change` is for a place that is no local folder."""
+    """A problem where `on_change` is for a place that gives no notice."""
     is_local = "://" not in path or path.startswith("file://")
-    if not refresh.is_watched or is_local:
+    if not refresh.is_watched or is_local or "notices" in fields.nodes:
         return
-    message = f"refresh {ON_CHANGE} needs a local folder: an object store gives no notice here"
+    message = f"refresh {ON_CHANGE} needs a local folder, or `notices` of an object store"
     place = fields.nodes["refresh"][1].place
     reading.problems.add(place, "not-supported", message, f"use {_CHOICES}")
 

@@ -39,7 +39,7 @@ TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
 def condition(rows: DataFrame, check: Condition) -> Column:
     """The condition of a check, found to be one over these rows. Raises Failed at its own place.
 
-    The text is read as one expression, whatever is in it.
+    The text is read as one expression, also where it has several.
     """
     try:
         check_condition(rows.sparkSession, check["check"])

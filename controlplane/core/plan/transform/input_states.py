@@ -145,7 +145,7 @@ def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
         return None
     state = planning.state(slot.dataset)
     if state is not None and slot.dataset in planning.holds:
-        return state  # whatever code it is of: the hold pins just these rows
+        return state  # of any code: the hold pins just these rows
     if state is not None and state.lineage == desired.lineage:
         return state
     # Only partition by partition can something be made of a part of the input.
