@@ -7,30 +7,33 @@ which differences are expected.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 KEY = "k"
 WHOLE = "*"  # in place of a column
+Differences: TypeAlias = Mapping[str, Sequence[str]]
 UTC_NAMES = ("UTC", "Etc/UTC", "+00:00")
-def differences(expected: pa.Table, read: pa.Table) -> Mapping[str, str]:
+
+
+def differences(expected: pa.Table, read: pa.Table) -> Differences:
     """By column, in words; empty if all is equal."""
     if expected.column_names != read.column_names:
-        return {WHOLE: f"columns {', '.join(read.column_names)}"}
+        return {WHOLE: [f"columns {', '.join(read.column_names)}"]}
     wanted, seen = _sorted(expected), _sorted(read)
     if wanted[KEY] != seen[KEY]:
-        return {WHOLE: f"rows {seen[KEY]}"}
-    found = {}
+        return {WHOLE: [f"rows {seen[KEY]}"]}
+    changed = {}
     for field in expected.schema:
         parts = [
             *_type_difference(field.type, read.schema.field(field.name).type),
             *_value_differences(wanted[field.name], seen[field.name]),
         ]
         if parts:
-            found[field.name] = "; ".join(parts)
-    return found
+            changed[field.name] = parts
+    return changed
 
 
 def plain_type(kind: pa.DataType) -> str:
@@ -58,7 +61,9 @@ def _sorted(table: pa.Table) -> dict[str, list[Any]]:
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):  # of nanoseconds Python has no value
-        column = column.cast(pa.timestamp("us", column.type.tz))
+        column = column.cast(pa.timestamp("us"))  # the zone is the type's
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())  # a text need not be one in UTF-8
     return [_plain(value) for value in column.to_pylist()]
 
 
@@ -71,6 +76,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_plain(inner) for inner in value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
     if isinstance(value, float) and math.isnan(value):
         return "NaN"
     return value

@@ -6,39 +6,68 @@ Does not belong here: the examples, which stand in `docs/readers.md`.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from benchmarks.pages import ROOT
+from benchmarks.readers.examples import PAGE, properties
+from benchmarks.readers.service import Place
 from dataplane.spark import jars
-from dataplane.spark.wheels import installed
+from dataplane.spark.wheels import folder_for, installed
 from tests.jars import delta_classpath, iceberg_classpath
+from tests.servers import trino
+from tests.servers.programs import kept
 
 CHILD = Path(__file__).with_name("child.py")
 LIMIT_S = 600.0
 _INSTALL = re.compile(r"INSTALL (\w+); LOAD \w+")
-_PACKAGES = '"spark.jars.packages", ",".join(packages)'
+_PACKAGES = re.compile(r'"spark.jars.packages", "[^"]+"')
+SOURCE_ONLY = "spark41"  # pyspark has no wheel
 
-Change = Callable[[str, Path | None], str]
+Change: TypeAlias = Callable[[str, Path | None], str]
+Serve: TypeAlias = Callable[[Place, Path], AbstractContextManager[Mapping[str, str]]]
+
+
+def no_server(_: Place, __: Path) -> AbstractContextManager[Mapping[str, str]]:
+    return nullcontext({})
+
+
+@contextmanager
+def trino_server(place: Place, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Trino with the catalogues of the page. Those of Iceberg have a name for each warehouse."""
+    text = PAGE.read_text()
+    view = properties("Trino", "catalogue of Delta", text, place)
+    iceberg = properties("Trino", "catalogue of Iceberg", text, place)
+    names = {"main": "main", "dev": "dev", f"main@{place.time}": "earlier"}
+    catalogs = {
+        name: {**iceberg, "iceberg.rest-catalog.warehouse": warehouse}
+        for warehouse, name in names.items()
+    }
+    with trino.running(folder, view, catalogs) as server:
+        catalogue_names = {f'"{warehouse}"': f'"{name}"' for warehouse, name in names.items()}
+        yield {**catalogue_names, "port=8080": f"port={server.url.rpartition(':')[2]}"}
 
 
 @dataclass(frozen=True)
 class Engine:
     """`packages`: whose versions are noted, the engine's own first. `requirements`: a file of
     `tests` with those of its environment; None is the project's own. `adapt`: puts files of the
-    cache in place of what an example fetches; it gets the folder of the packages."""
+    cache in place of what an example fetches; it gets the folder of the packages. `server`: runs what the examples
+    connect to, and says what to write in place of their addresses."""
 
     name: str
     packages: tuple[str, ...]
     requirements: str | None = None
     adapt: Change = lambda code, _: code
+    server: Serve = no_server
 
 
 @dataclass(frozen=True)
@@ -52,70 +81,87 @@ class Read:
 
 def _with_extensions(code: str, packages: Path | None) -> str:
     """DuckDB's, from the package index in place of DuckDB's own."""
+    assert packages is not None
 
     def load(match: re.Match[str]) -> str:
-        (file,) = _folder(f"duckdb_extension_{match[1]}", packages).rglob("*.duckdb_extension")
+        folder = packages / f"duckdb_extension_{match[1]}"
+        (file,) = folder.rglob("*.duckdb_extension")
         return f"LOAD '{file}'"
 
     return _INSTALL.sub(load, code)
 
 
-def _folder(module: str, packages: Path | None) -> Path:
-    if packages is not None:
-        return packages / module
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0])
-
-
 def _with_jars(code: str, _: Path | None) -> str:
     """Spark's, from the cache; and examples share no catalogue of Iceberg."""
-    classpath = os.pathsep.join([delta_classpath(), jars.classpath(jars.S3), iceberg_classpath()])
-    local = code.replace(_PACKAGES, f'"spark.driver.extraClassPath", {classpath!r}')
+    version = "4.1" if "4.1_2.13" in code else "4.2"
+    classpath = os.pathsep.join(JARS[version]())
+    local = _PACKAGES.sub(f'"spark.driver.extraClassPath", {classpath!r}', code)
     return local.replace(".getOrCreate()", ".getOrCreate().newSession()")
 
 
+JARS: Mapping[str, Callable[[], Sequence[str]]] = {
+    "4.2": lambda: [delta_classpath(), jars.classpath(jars.S3)],
+    "4.1": lambda: [iceberg_classpath()],
+}
+"""By Spark's version."""
 ENGINES = (
+    Engine("Headgate", ("pyarrow",)),
     Engine("DuckDB", ("duckdb",), "readers", _with_extensions),
     Engine("polars", ("polars",), "readers"),
     Engine("pyarrow", ("pyarrow",), "readers"),
     Engine("pyiceberg", ("pyiceberg",), "readers"),
     Engine("deltalake", ("deltalake",), "readers"),
     Engine("Spark", ("pyspark",), None, _with_jars),
-    Engine("Daft", ("daft", "pyiceberg"), "daft"),
+    Engine("Spark 4.1", ("pyspark",), "spark41", _with_jars),
+    Engine("Daft", ("daft",), "daft"),
     Engine("chdb", ("chdb", "chdb-core"), "chdb"),
+    Engine("Trino", ("trino",), "trino_client", server=trino_server),
     Engine("delta-sharing", ("delta-sharing", "pandas"), "delta_sharing"),
 )
 
 
-def read(engine: Engine, codes: Mapping[str, str], scratch: Path) -> Read:
-    """Execute code by label in one process of the engine."""
+def read(engine: Engine, codes: Mapping[str, str], schema: Path, scratch: Path) -> Read:
+    """Execute code by label in one process of the engine. `schema`: a file of Arrow with the columns
+    that are expected."""
     packages = _packages(engine)
     files = {label: scratch / f"{engine.name}-{number}" for number, label in enumerate(codes)}
     requests = [
         (label, engine.adapt(code, packages), str(files[label])) for label, code in codes.items()
     ]
-    answer = json.loads(_run(engine, packages, json.dumps(requests), scratch))
+    answer = json.loads(_run(engine, packages, schema, json.dumps(requests)))
     return Read(files, answer["errors"], answer["versions"])
 
 
 def _packages(engine: Engine) -> Path | None:
     if engine.requirements is None:
         return None
-    return installed(ROOT / "tests" / f"{engine.requirements}.requirements")
+    requirements = ROOT / "tests" / f"{engine.requirements}.requirements"
+    if engine.requirements != SOURCE_ONLY:
+        return installed(requirements)
+    return kept(folder_for(requirements).name, lambda folder: _build(requirements, folder))
 
 
-def _run(engine: Engine, packages: Path | None, requests: str, scratch: Path) -> str:
+def _build(requirements: Path, folder: Path) -> None:
+    uv = subprocess.check_output([ROOT / "scripts" / "find-uv"], text=True).strip()
+    install = [uv, "pip", "install", "--quiet", "--require-hashes", "--python", sys.executable]
+    subprocess.run([*install, "--target", folder, "-r", requirements], check=True)
+
+
+def _run(engine: Engine, packages: Path | None, schema: Path, requests: str) -> str:
     own: Sequence[str] = () if packages is None else ("-S",)
-    environment = {**os.environ, "NO_PROXY": "*", "no_proxy": "*", "TZ": "UTC"}
-    if packages is not None:
-        environment["PYTHONPATH"] = str(packages)
+    environment = {
+        **os.environ,
+        "NO_PROXY": "*",
+        "no_proxy": "*",
+        "TZ": "UTC",
+        "PYTHONPATH": str(packages or ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+    }
     done = subprocess.run(
-        [sys.executable, *own, str(CHILD), *engine.packages],
+        [sys.executable, *own, str(CHILD), str(schema), *engine.packages],
         input=requests,
         env=environment,
-        cwd=scratch,
+        cwd=schema.parent,
         capture_output=True,
         text=True,
         timeout=LIMIT_S,

@@ -6,26 +6,60 @@ Does not belong here: executing them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from itertools import product
+from typing import TypeAlias
 
 from benchmarks.pages import ROOT
-from benchmarks.readers.service import Place, State
+from benchmarks.readers.service import STATES, Place, State
 
 PAGE = ROOT / "docs" / "readers.md"
+TIME, MOMENT = "20261124T070000Z", "2026-11-24T07:00:00Z"  # of the page
 SESSION = "session"  # what is executed before all others of an engine
-_EXAMPLE = re.compile(r"<!-- example: (.+?), (.+?)(?:, (\w+))? -->\n```python\n(.*?)```", re.DOTALL)
-Pairs = Mapping[str, str]  # of the page and in its place
+_EXAMPLE = re.compile(
+    r"<!-- example: (.+?), (.+?)(?:, (\w+))? -->\n```(?:python|properties)\n(.*?)```", re.DOTALL
+)
+Pairs: TypeAlias = Mapping[str, str]  # of the page and in its place
+Examples: TypeAlias = Mapping[tuple[str, str, str], str]
 
 
-def examples(text: str) -> Mapping[tuple[str, str, str], str]:
+def examples(text: str) -> Examples:
     """Code by engine, way and state; the state is empty where an address says it."""
     every = (match.groups(default="") for match in _EXAMPLE.finditer(text))
     return {(engine, way, state): code for engine, way, state, code in every}
 
 
-def with_addresses(code: str, way: str, state: State, place: Place) -> str:
-    """Code that reads this state of the service's own `shop.orders`."""
-    for old, new in {**ADDRESSES[way](state, place), **_service(place)}.items():
+def codes(engine: str, place: Place, text: str) -> dict[tuple[str, State], str | None]:
+    """Code by way and state, for the ways of an engine. None where no example says how."""
+    every = examples(text)
+    ways = [way for way in ADDRESSES if any(key[:2] == (engine, way) for key in every)]
+    session = every.get((engine, SESSION, ""), "")
+    code_of: dict[tuple[str, State], str | None] = {}
+    for way, state in product(ways, STATES):
+        code = _code(every, (engine, way, state))
+        code_of[way, state] = None if code is None else replaced(session + code, _service(place))
+    return code_of
+
+
+def properties(engine: str, name: str, text: str, place: Place) -> dict[str, str]:
+    """Settings of a server, which the page has as an example of this name."""
+    lines = replaced(examples(text)[engine, name, ""], _service(place)).splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def _code(every: Examples, key: tuple[str, str, State]) -> str | None:
+    engine, way, state = key
+    if key in every:
+        return every[key]
+    addresses: Mapping[State, Pairs] = {"newest": {}, **ADDRESSES[way]}
+    if state not in addresses or (engine, way, "") not in every:
+        return None
+    return replaced(every[engine, way, ""], addresses[state])
+
+
+def replaced(code: str, pairs: Pairs) -> str:
+    """Code with other texts in place of its own."""
+    for old, new in pairs.items():
         code = code.replace(old, new)
     return code
 
@@ -38,42 +72,30 @@ def _service(place: Place) -> Pairs:
         "SECRET_KEY": place.secret_key,
         "partner.share": str(place.profile),
         "/srv/headgate/lake": str(place.lake),
-        "2026-11-24T07:00:00Z": place.moment,
+        MOMENT: place.moment,
+        TIME: place.time,
     }
 
 
-def _in_lake(state: State, place: Place) -> Pairs:
-    return {"shop/orders": "shop/orders/_branches/dev"} if state == "branch" else {}
-
-
-def _in_view(state: State, place: Place) -> Pairs:
-    addresses: Mapping[State, str] = {
-        "newest": "main/shop/orders",
-        "generation": "main/shop/orders@2",
-        "time": f"main@{place.time}/shop/orders",
-        "branch": "dev/shop/orders",
-    }
-    return {"main/shop/orders": addresses[state]}
-
-
-def _in_catalogue(state: State, place: Place) -> Pairs:
-    if state == "generation":
-        return {"orders\"": "orders@2\"", "`orders`": "`orders@2`"}
-    warehouses: Mapping[State, str] = {"time": f"main@{place.time}", "branch": "dev"}
-    warehouse = warehouses.get(state, "main")
-    return {"'main'": f"'{warehouse}'", '"main"': f'"{warehouse}"'}
-
-
-def _in_share(state: State, place: Place) -> Pairs:
-    return {"shop.orders": "shop.orders_dev"} if state == "branch" else {}
-
-
-BY_ADDRESS: Mapping[str, tuple[State, ...]] = {"Delta in the lake": ("newest", "branch"), "Delta Sharing": ("newest", "branch")}
-"""States that an address says; all of them for other ways."""
-ADDRESSES: Mapping[str, Callable[[State, Place], Pairs]] = {
-    "Delta in the lake": _in_lake,
-    "Delta by S3": _in_view,
-    "Parquet by S3": _in_view,
-    "Iceberg": _in_catalogue,
-    "Delta Sharing": _in_share,
+_VIEW: Mapping[State, Pairs] = {
+    "generation": {"main/shop/orders": "main/shop/orders@2"},
+    "time": {"main/shop/orders": f"main@{TIME}/shop/orders"},
+    "branch": {"main/shop/orders": "dev/shop/orders"},
 }
+ADDRESSES: Mapping[str, Mapping[State, Pairs]] = {
+    "Records": {
+        "generation": {"shop.orders": "shop.orders@2"},
+        "time": {"shop.orders": f"shop.orders@{MOMENT}"},
+        "branch": {'"main"': '"dev"'},
+    },
+    "Delta in the lake": {"branch": {"shop/orders": "shop/orders/_branches/dev"}},
+    "Delta by S3": _VIEW,
+    "Parquet by S3": _VIEW,
+    "Iceberg": {
+        "generation": {'orders"': 'orders@2"', "`orders`": "`orders@2`"},
+        "time": {"'main'": f"'main@{TIME}'", '"main"': f'"main@{TIME}"'},
+        "branch": {"'main'": "'dev'", '"main"': '"dev"'},
+    },
+    "Delta Sharing": {"branch": {"shop.orders": "shop.orders_dev"}},
+}
+"""By way: the states other than the newest that an address says, and what to write for what."""

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -35,7 +35,6 @@ components:
     transform: {sql: SELECT * FROM raw WHERE k > 0}
 """
 EDIT = ("k > 0", "k <> 1")  # in the branch
-COMPACT = "%Y%m%dT%H%M%S%z"
 CORRECTED = "corrected"
 Row = dict[str, Any]
 
@@ -59,8 +58,8 @@ class Place:
 
     @property
     def moment(self) -> str:
-        """`time`, as ISO 8601 has it."""
-        return f"{datetime.strptime(self.time, COMPACT):%Y-%m-%dT%H:%M:%SZ}"
+        """The last millisecond of `time`, as ISO 8601 has it."""
+        return datetime.fromisoformat(self.time).strftime("%Y-%m-%dT%H:%M:%S.999Z")
 
     def expected(self, state: State) -> pa.Table:
         return table_of(self.rows[state])
