@@ -22,14 +22,20 @@ from benchmarks.readers.examples import PAGE, properties
 from benchmarks.readers.service import Place
 from dataplane.spark import jars
 from dataplane.spark.wheels import folder_for, installed
-from tests.jars import delta_classpath, iceberg_classpath
+from tests.jars import DELTA_CONF, delta_classpath, iceberg_classpath
 from tests.servers import trino
 from tests.servers.programs import kept
 
 CHILD = Path(__file__).with_name("child.py")
 LIMIT_S = 600.0
 _INSTALL = re.compile(r"INSTALL (\w+); LOAD \w+")
-_PACKAGES = re.compile(r'"spark.jars.packages", "[^"]+"')
+_PACKAGES = re.compile(r'"spark.jars.packages", f"[^"]+"')
+SMALL = {
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
 SOURCE_ONLY = "spark41"  # pyspark has no wheel
 
 Change: TypeAlias = Callable[[str, Path | None], str]
@@ -92,18 +98,18 @@ def _with_extensions(code: str, packages: Path | None) -> str:
 
 
 def _with_jars(code: str, _: Path | None) -> str:
-    """Spark's, from the cache; and examples share no catalogue of Iceberg."""
-    version = "4.1" if "4.1_2.13" in code else "4.2"
-    classpath = os.pathsep.join(JARS[version]())
-    local = _PACKAGES.sub(f'"spark.driver.extraClassPath", {classpath!r}', code)
-    return local.replace(".getOrCreate()", ".getOrCreate().newSession()")
+    """Jars of Spark from the cache, and settings for small tables. Examples share no catalogue of
+    Iceberg."""
+    is_iceberg = "iceberg_jar" in code
+    classpath = (
+        [iceberg_classpath()] if is_iceberg else [delta_classpath(), jars.classpath(jars.S3)]
+    )
+    settings = SMALL if is_iceberg else {**DELTA_CONF, **SMALL}
+    added = "".join(f".config({name!r}, {value!r})" for name, value in settings.items())
+    local = _PACKAGES.sub(f'"spark.driver.extraClassPath", {os.pathsep.join(classpath)!r}', code)
+    return local.replace(".getOrCreate()", f"{added}.getOrCreate().newSession()")
 
 
-JARS: Mapping[str, Callable[[], Sequence[str]]] = {
-    "4.2": lambda: [delta_classpath(), jars.classpath(jars.S3)],
-    "4.1": lambda: [iceberg_classpath()],
-}
-"""By Spark's version."""
 ENGINES = (
     Engine("Headgate", ("pyarrow",)),
     Engine("DuckDB", ("duckdb",), "readers", _with_extensions),

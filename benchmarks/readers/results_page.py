@@ -63,6 +63,8 @@ def _rows(matrix: Matrix, versions: Mapping[str, str], gaps: Sequence[Gap]) -> I
 
 def _mark(matrix: Matrix, cell: Cell, gaps: Sequence[Gap]) -> str:
     numbers = {number_of(cell, column, gaps) for column in matrix[cell]}
+    if None in numbers:
+        return "unnamed"
     return ", ".join(map(str, sorted(filter(None, numbers)))) or "equal"
 
 
