@@ -11,11 +11,13 @@ import pytest
 from benchmarks.pages import between
 from benchmarks.readers import results_page
 from benchmarks.readers.comparison import WHOLE, Differences, differences
-from benchmarks.readers.examples import PAGE
+from benchmarks.readers.engines import ENGINES
+from benchmarks.readers.examples import ADDRESSES, PAGE, SESSION, examples
 from benchmarks.readers.gaps import Cell, Gap, expected_gaps, problems
 from benchmarks.readers.service import table_of
 from tests.rows_of_types import all_columns
 
+NO_WAYS = (SESSION, "catalogue of Delta", "catalogue of Iceberg")
 CELL = Cell("swift", "Iceberg", "newest")
 GAP = Gap("swift", ["Iceberg"], ["type int64"], "It has one type for numbers.", ["n"], ["newest"])
 
@@ -68,3 +70,10 @@ def test_the_page_shows_the_run_that_was_kept() -> None:
     gaps = expected_gaps()
     assert between(results_page.MARK, PAGE) == results_page.lines(result, gaps)
     assert problems(results_page.matrix_of(result), gaps) == []
+
+
+def test_each_engine_has_examples_and_each_example_an_engine() -> None:
+    every = examples(PAGE.read_text())
+    assert {engine for engine, _, _ in every} == {engine.name for engine in ENGINES}
+    ways = {way for _, way, _ in every if way not in NO_WAYS}
+    assert ways == set(ADDRESSES)
