@@ -67,13 +67,15 @@ class Engine:
     """`packages`: whose versions are noted, the engine's own first. `requirements`: a file of
     `tests` with those of its environment; None is the project's own. `adapt`: puts files of the
     cache in place of what an example fetches; it gets the folder of the packages. `server`: runs what the examples
-    connect to, and says what to write in place of their addresses."""
+    connect to, and says what to write in place of their addresses. `has_types`: whether tables of
+    its client have types of Arrow; otherwise they are read as the types that are expected."""
 
     name: str
     packages: tuple[str, ...]
     requirements: str | None = None
     adapt: Change = lambda code, _: code
     server: Serve = no_server
+    has_types: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ ENGINES = (
     Engine("Spark 4.1", ("pyspark",), "spark41", _with_jars),
     Engine("Daft", ("daft",), "daft"),
     Engine("chdb", ("chdb", "chdb-core"), "chdb"),
-    Engine("Trino", ("trino",), "trino_client", server=trino_server),
-    Engine("delta-sharing", ("delta-sharing", "pandas"), "delta_sharing"),
+    Engine("Trino", ("trino",), "trino_client", server=trino_server, has_types=False),
+    Engine("delta-sharing", ("delta-sharing", "pandas"), "delta_sharing", has_types=False),
 )
 
 

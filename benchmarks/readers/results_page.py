@@ -25,13 +25,21 @@ def matrix_of(result: Mapping[str, Any]) -> Matrix:
     }
 
 
-def stored(matrix: Matrix, versions: Mapping[str, str], machine: Mapping[str, Any]) -> Any:
-    """A result as it is stored."""
+def merged(
+    matrix: Matrix,
+    versions: Mapping[str, str],
+    machine: Mapping[str, Any],
+    before: Sequence[Mapping[str, Any]],
+) -> Mapping[str, Any]:
+    """A result as it is stored, with the cells of engines that were not read this time."""
+    known = {} if not before else before[-1]
+    kept = [cell for cell in known.get("cells", ()) if cell["engine"] not in versions]
     cells = [
         {**cell._asdict(), "differences": {name: list(parts) for name, parts in changed.items()}}
         for cell, changed in matrix.items()
     ]
-    return {**machine, "versions": dict(versions), "cells": cells}
+    every = {**known.get("versions", {}), **versions}
+    return {**machine, "versions": every, "cells": [*kept, *cells]}
 
 
 def lines(result: Mapping[str, Any], gaps: Sequence[Gap]) -> list[str]:
@@ -50,7 +58,7 @@ def lines(result: Mapping[str, Any], gaps: Sequence[Gap]) -> list[str]:
         "|---|---|---|---|",
         *_gaps(gaps),
         "",
-        "Run on {at}, commit {commit}, Python {python}, {java}.".format(**result),
+        "The last run was on {at}, commit {commit}, Python {python}, {java}.".format(**result),
     ]
 
 
