@@ -113,7 +113,7 @@ def _with_jars(code: str, _: Path | None) -> str:
 
 
 ENGINES = (
-    Engine("Headgate", ("pyarrow",)),
+    Engine("Headgate", ("headgate",)),
     Engine("DuckDB", ("duckdb",), "readers", _with_extensions),
     Engine("polars", ("polars",), "readers"),
     Engine("pyarrow", ("pyarrow",), "readers"),
