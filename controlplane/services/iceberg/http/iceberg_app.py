@@ -38,6 +38,8 @@ from dataplane.contract.schemas import Json
 
 PER_TOKEN = 32  # requests at a time
 KEY_S = 12 * 3600  # how long the key of a table is good
+# Trino takes a key only with one. The S3 view checks the signature alone.
+SESSION_TOKEN = "none"
 PAGE = 1_000  # names
 MAIN = "main"
 _TABLE = "/v1/{prefix}/namespaces/{namespace}/tables/{table}"
@@ -261,7 +263,11 @@ class _Answers:
             expires = tx.now() + KEY_S
         key = vended_keys.access_key(request.token, scope, expires)
         secret = s3_keys.secret_key(self._parts.s3_secret, request.token.namespace, key)
-        return {"s3.access-key-id": key, "s3.secret-access-key": secret}
+        return {
+            "s3.access-key-id": key,
+            "s3.secret-access-key": secret,
+            "s3.session-token": SESSION_TOKEN,
+        }
 
 
 def _check_method(request: _CatalogueRequest) -> None:
