@@ -5,6 +5,6 @@ Problem: SQL and snapshots differ between databases. Idea: the differences are t
 `DatabaseDialect`; listing, writing and checks stand once, over it. Example: `dialects.DIALECTS` has
 PostgreSQL, MariaDB and MySQL.
 
-`jdbc_listing` gives slices and their versions, `jdbc_writer` keeps copies. Spark reads PostgreSQL by
-its own JDBC source (`postgresql_reader`), and the others by their clients (`client_reader`).
+`jdbc_listing` gives slices and their versions, `jdbc_writer` keeps copies. Spark reads PostgreSQL
+by its own JDBC source (`postgresql_reader`), and the others by their clients (`client_reader`).
 """

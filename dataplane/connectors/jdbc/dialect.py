@@ -1,12 +1,13 @@
 """What databases say in different words: quoting, hashes of rows, locks, staging, upsert, types.
 
-`DatabaseDialect` speaks standard SQL. A database is a subclass with what it says otherwise, and a row of
+`DatabaseDialect` speaks standard SQL. A database is a subclass with its own words, and a row of
 `dialects.DIALECTS`. Statements are texts with their values in them, quoted by the dialect.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -66,8 +67,8 @@ class DatabaseSession(Protocol):
     def close(self) -> None: ...
 
 
-class DatabaseDialect:
-    """Standard SQL."""
+class DatabaseDialect(ABC):
+    """Standard SQL. Abstract methods are those for which the standard has no words."""
 
     scheme: ClassVar[str]  # of JDBC URLs
     title: ClassVar[str]
@@ -95,12 +96,13 @@ class DatabaseDialect:
         """The URL in the form `jdbc:scheme://host:port/database?parameters`."""
         return url
 
+    @abstractmethod
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
-        raise NotImplementedError
+        """A connection in autocommit. ModuleNotFoundError without the client."""
 
+    @abstractmethod
     def failure_of(self, error: BaseException) -> tuple[str, str] | None:
-        """The code, or nothing, and the message of an error of the client; None for other errors."""
-        raise NotImplementedError
+        """The code, or nothing, and the message of an error of the client; None for others."""
 
     # --- names and values -------------------------------------------------------------------------
 
@@ -154,9 +156,9 @@ class DatabaseDialect:
         """Whether equal values have one text, by which they can be found."""
         return column.spark in (*NUMBERS, "date")
 
+    @abstractmethod
     def text(self, expression: str, column: TableColumn) -> str:
         """The text of a value, the same for equal values alone."""
-        raise NotImplementedError
 
     def label(self, expression: str, column: TableColumn) -> str:
         """The text of a value as rows are grouped by it, whatever a collation takes for equal."""
@@ -203,8 +205,9 @@ class DatabaseDialect:
     def length(self, text: str) -> str:
         return f"octet_length({text})"
 
+    @abstractmethod
     def hash(self, text: str, seed: int) -> str:
-        raise NotImplementedError
+        """A hash of a text, whose sums over all rows of a slice do not overflow."""
 
     def read_values(self, columns: Sequence[TableColumn]) -> str:
         """The values of a row, as the client gives them exactly."""
@@ -249,9 +252,9 @@ class DatabaseDialect:
         with session.transaction():
             yield
 
+    @abstractmethod
     def sync_table(self, table: str) -> list[str]:
         """Statements that make the table of marks if there is none."""
-        raise NotImplementedError
 
     def mark(self, target: str, partition: str) -> Mapping[str, str]:
         """The columns that name a row of the table of marks. Keys of partitions are longer than
@@ -283,7 +286,7 @@ class DatabaseDialect:
         return f"CREATE TABLE {name} ({columns})"
 
     def index(self, table: str, columns: Sequence[tuple[str, str]]) -> list[str]:
-        """Statements by which rows of a partition are found, over these columns with their types."""
+        """Statements by which rows of a partition are found, by columns with their types."""
         names = self.named(name for name, _ in columns)
         return [f"CREATE INDEX {self.name('_headgate_rows')} ON {table} ({names})"]
 
@@ -297,14 +300,20 @@ class DatabaseDialect:
     def merge(self, table: str, rows: MergedRows) -> str:
         """Insert rows, or give the new values to rows of the same key."""
         on = " AND ".join(f"t.{self.name(k)} = n.{self.name(k)}" for k in rows.key)
-        others = [name for name in rows.names if name not in rows.key]
-        new = ", ".join(f"{self.name(name)} = n.{self.name(name)}" for name in others)
         values = ", ".join(f"n.{self.name(name)}" for name in rows.names)
         return (
             f"MERGE INTO {table} t USING ({rows.select}) n ON ({on})"
-            f" WHEN MATCHED THEN UPDATE SET {new}"
+            f" WHEN MATCHED THEN UPDATE SET {self.assigned(rows, 'n.{}')}"
             f" WHEN NOT MATCHED THEN INSERT ({self.named(rows.names)}) VALUES ({values})"
         )
+
+    def insert(self, table: str, names: Iterable[str], select: str) -> str:
+        return f"INSERT INTO {table} ({self.named(names)}) {select}"
+
+    def assigned(self, rows: MergedRows, new_value: str) -> str:
+        """Each column beside the key with its new value, in which `{}` stands for the column."""
+        others = [self.name(name) for name in rows.names if name not in rows.key]
+        return ", ".join(f"{name} = {new_value.format(name)}" for name in others)
 
     # --- tests of connections ---------------------------------------------------------------------
 
@@ -316,6 +325,11 @@ class DatabaseDialect:
             f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
             f" WHERE schema_name = {schema_text}){self.no_table()}"
         )
+
+
+def not_read(column: TableColumn) -> TaskFailure:
+    message = f"column {column.name} has {column.kind}, which is not read: convert it in a `query`"
+    return TaskFailure("not-supported", message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,8 +108,9 @@ class TargetTable:
         would give it."""
         if self.exists():
             if self._has_rows():
-                message = f"{self.notes.name} holds rows that Headgate did not write: empty it, or name another table"
-                raise TaskFailure("target-occupied", message)
+                message = f"{self.notes.name} holds rows that Headgate did not write"
+                hint = "empty it, or name another table"
+                raise TaskFailure("target-occupied", f"{message}: {hint}")
             self._compare(self.layout.all_columns)
             self._require_fit()
         else:
@@ -117,8 +118,8 @@ class TargetTable:
         self.notes.laid_out(0, self.layout.text)
 
     def _has_rows(self) -> bool:
-        some = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
-        [(has_rows,)] = self.session.rows(f"SELECT {some}{self.dialect.no_table()}")
+        exists = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
+        [(has_rows,)] = self.session.rows(f"SELECT {exists}{self.dialect.no_table()}")
         return bool(int(has_rows))
 
     def _create(self) -> None:
@@ -174,8 +175,9 @@ class TargetTable:
     def _alter(self, before: Layout) -> None:
         added = self.layout.added(before)
         if self.policy != "alter" or added is None:
-            message = f"{self.notes.name} has other columns than the dataset: {self.layout.differences(before)}"
-            raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")
+            message = f"{self.notes.name} has other columns than the dataset"
+            differences = f"{self.layout.differences(before)}; schema_change is {self.policy}"
+            raise TaskFailure("target-schema-changed", f"{message}: {differences}")
         has = self._column_types(self.table)
         for name, kind in added:
             if name not in has:
@@ -263,7 +265,7 @@ class TargetTable:
             names, values = [*names, PARTITION], [*values, self._partition_value(partition)]
         select = f"SELECT {', '.join(values)} FROM {self._staged} s"
         if not self.layout.key:
-            self.session.rows(f"INSERT INTO {self.table} ({dialect.named(names)}) {select}")
+            self.session.rows(dialect.insert(self.table, names, select))
             return
         select += f" WHERE {self._is_ours(later)}"
         rows = MergedRows(select, names, self.layout.key)

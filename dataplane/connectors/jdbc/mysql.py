@@ -18,6 +18,7 @@ from dataplane.connectors.jdbc.dialect import (
     DatabaseSession,
     MergedRows,
     TableColumn,
+    not_read,
 )
 from dataplane.connectors.jdbc.table_rows import as_values
 from dataplane.contract.schemas import Schema, column_names
@@ -89,7 +90,7 @@ class MysqlSession:
         cursor = self.connection.cursor(SSCursor)
         cursor.execute(query)
         try:
-            for row in cursor:  # noqa: UP028  # `yield from` would close the cursor, which fetches all
+            for row in cursor:  # noqa: UP028  # `yield from` closes the cursor, which fetches all
                 yield row
         except GeneratorExit:
             self.close()
@@ -208,8 +209,8 @@ class Mysql(DatabaseDialect):
     # --- connections ------------------------------------------------------------------------------
 
     def plain_url(self, url: str) -> str:
-        """TaskFailure for a form of the drivers that names several servers, `jdbc:mariadb:replication:`,
-        or none: it would be this machine."""
+        """TaskFailure for a form of the drivers that names several servers or none, such as
+        `jdbc:mariadb:replication:`: the server would be this machine."""
         if not urlsplit(url.removeprefix("jdbc:")).hostname:
             raise TaskFailure("bad-url", f"the URL names no host: write {self.example}")
         return url
@@ -262,8 +263,7 @@ class Mysql(DatabaseDialect):
     def text(self, expression: str, column: TableColumn) -> str:
         match column.spark:
             case "":
-                message = f"column {column.name} has {column.kind}, which is not read: convert it in a `query`"
-                raise TaskFailure("not-supported", message)
+                raise not_read(column)
             case "binary":
                 return f"HEX({expression})"
             case "float" | "double":
@@ -325,8 +325,8 @@ class Mysql(DatabaseDialect):
 
     def sync_table(self, table: str) -> list[str]:
         return [
-            f"CREATE TABLE IF NOT EXISTS {table} (id char(64) PRIMARY KEY, target longtext NOT NULL,"
-            " part longtext NOT NULL, owner longtext NOT NULL, generation bigint NOT NULL,"
+            f"CREATE TABLE IF NOT EXISTS {table} (id char(64) PRIMARY KEY,"
+            " target longtext NOT NULL, part longtext NOT NULL, owner longtext NOT NULL, generation bigint NOT NULL,"
             f" `rows` bigint, layout longtext, at datetime(6) NOT NULL) {self._storage}"
         ]
 
@@ -337,7 +337,8 @@ class Mysql(DatabaseDialect):
         return (
             f"SELECT {engine} FROM information_schema.tables WHERE {where} AND engine <> 'InnoDB'"
             f" UNION ALL SELECT {collation.format(self.literal(self.collation))}"
-            f" FROM information_schema.columns WHERE {where} AND collation_name <> '{self.collation}'"
+            f" FROM information_schema.columns WHERE {where}"
+            f" AND collation_name <> '{self.collation}'"
         )
 
     def stage(self, name: str, columns: str) -> list[str]:
@@ -357,12 +358,8 @@ class Mysql(DatabaseDialect):
         return f"DELETE t FROM {table} AS t WHERE {where}"
 
     def merge(self, table: str, rows: MergedRows) -> str:
-        others = [self.name(name) for name in rows.names if name not in rows.key]
-        new = ", ".join(f"{name} = VALUES({name})" for name in others)
-        return (
-            f"INSERT INTO {table} ({self.named(rows.names)}) {rows.select}"
-            f" ON DUPLICATE KEY UPDATE {new}"
-        )
+        new = self.assigned(rows, "VALUES({})")
+        return f"{self.insert(table, rows.names, rows.select)} ON DUPLICATE KEY UPDATE {new}"
 
 
 class Mariadb(Mysql):
