@@ -201,3 +201,73 @@ def test_an_empty_table_with_every_type_of_ours_is_taken(world: World) -> None:
     world.database.do("DROP TABLE _headgate_sync")
     world.write(world.job(TYPES), "p", [VALUES])
     assert len(world.rows("n")) == 1
+
+
+# --- append ---------------------------------------------------------------------------------------
+
+
+def test_rows_of_new_partitions_are_appended(world: World) -> None:
+    job = world.job(mode="append", keyed=("month",))
+    assert world.write(job, "month=1", ROWS) == {"rows": 2, "bytes": 0}
+    world.write(job, "month=2", [{"month": 2, "name": "b"}], 2)
+    world.write(job, "month=1", ROWS[::-1], 3)
+    assert world.rows("*") == [(1, "a"), (1, None), (2, "b")], "the same rows are not added twice"
+
+
+def test_a_table_with_rows_is_appended_to(world: World) -> None:
+    job = world.job(mode="append")
+    world.create(job)
+    world.database.do("INSERT INTO copy VALUES (0, 'theirs')")
+    world.write(job, "a", ROWS)
+    assert world.rows() == [(0, "theirs"), (1, "a"), (1, None)]
+    replaces = world.job(RETYPED, schema_change="recreate")
+    assert world.condition(replaces, "a", [], 2) == "target-schema-changed"
+    assert len(world.rows()) == 3, "rows of another user are never dropped"
+
+
+@pytest.mark.parametrize("rows", [NEW, [*ROWS, *NEW], [], None])
+def test_a_correction_of_appended_rows_is_refused(
+    world: World, rows: list[dict[str, Any]] | None
+) -> None:
+    job = world.job(mode="append")
+    world.write(job, "a", ROWS)
+    failure = world.failure(job, "a", rows, 2)
+    assert (failure.condition, failure.kind) == ("target-append-only", "user")
+    assert world.rows() == [(1, "a"), (1, None)]
+    world.write(job, "a", ROWS, 3)
+    mark = failure.message.partition("then their mark: ")[2]
+    world.database.do("DELETE FROM copy", mark)
+    world.write(job, "a", rows, 4)
+    assert world.rows() == sorted(((r["month"], r["name"]) for r in rows or []), key=repr)
+
+
+def test_a_partition_that_was_empty_is_appended(world: World) -> None:
+    job = world.job(mode="append")
+    world.write(job, "a", [])
+    world.write(job, "b", None)
+    world.write(job, "a", ROWS, 2)
+    assert len(world.rows()) == 2
+    assert world.condition(job, "a", ROWS, 1) == "target-ahead"
+
+
+@pytest.mark.parametrize("failpoint", ["jdbc-staged", "jdbc-written", "jdbc-committed"])
+def test_an_append_that_dies_is_repeated_once(world: World, failpoint: str) -> None:
+    job = world.job(mode="append")
+    world.write(job, "a", ROWS)
+    world.dies(failpoint, job, "b", NEW, 2)
+    rows_before, rows_after = [(1, "a"), (1, None)], [(1, "a"), (1, "new"), (1, None)]
+    assert world.rows() == (rows_after if failpoint == "jdbc-committed" else rows_before)
+    world.write(job, "b", NEW, 2)
+    assert world.rows() == rows_after
+
+
+def test_appended_rows_stay_when_a_column_comes(world: World) -> None:
+    """All partitions are written anew then: those of before are the same in their columns."""
+    world.write(world.job(mode="append"), "a", ROWS)
+    job = world.job(WIDER, mode="append", schema_change="alter")
+    world.write(job, "a", ROWS, 2)
+    world.write(job, "b", [{"month": 2, "name": "b", "more": date(2013, 1, 1)}], 2)
+    assert world.rows("month, more") == [(1, None), (1, None), (2, date(2013, 1, 1))]
+    assert world.condition(job, "a", NEW, 3) == "target-append-only"
+    narrower = world.job(mode="append", schema_change="alter")
+    assert world.condition(narrower, "b", [], 4) == "target-schema-changed"

@@ -2,7 +2,8 @@
 notes it.
 
 Rows go to a temporary table first, so that the transaction is short; they are found again by the
-columns of the partition key, or by a column `_partition` that is added.
+columns of the partition key, or by a column `_partition` that is added. With `mode: append` rows
+are never found again: the note has their version, and other rows of the same partition are refused.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from dataplane.connectors.files.marker import target_gone
 from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, MergedRows
 from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
-from dataplane.connectors.jdbc.sync_table import REMAKING, Notes
+from dataplane.connectors.jdbc.jdbc_listing import Table, objects
+from dataplane.connectors.jdbc.sync_table import REMAKING, AppendedRows, Notes
 from dataplane.connectors.jdbc.table_layout import PARTITION, Layout
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
@@ -107,7 +109,7 @@ class TargetTable:
         """A table that is there already is taken only while it is empty and has the columns that we
         would give it."""
         if self.exists():
-            if self._has_rows():
+            if not self.layout.appends and self._has_rows():
                 message = f"{self.notes.name} holds rows that Headgate did not write"
                 hint = "empty it, or name another table"
                 raise TaskFailure("target-occupied", f"{message}: {hint}")
@@ -132,7 +134,7 @@ class TargetTable:
 
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
-        with_partition = not self.layout.keyed
+        with_partition = self.layout.has_partition
         self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
         has, expected = map(self._column_types, (self.table, self._staged))
         if lacking := [c for c in columns if c not in has]:
@@ -155,10 +157,12 @@ class TargetTable:
         if note.layout == self.layout.text:
             return
         self.notes.require(note.generation, generation)
-        if self.policy == "recreate":
+        before = Layout.from_text(note.layout or EMPTY_LAYOUT)
+        # A table that was appended to may hold rows of other users
+        if self.policy == "recreate" and not before.appends:
             self._recreate(generation)
             return
-        self._alter(Layout.from_text(note.layout or EMPTY_LAYOUT))
+        self._alter(before)
         self.notes.laid_out(generation, self.layout.text)
 
     def _recreate(self, generation: int) -> None:
@@ -204,14 +208,38 @@ class TargetTable:
                     "target-ahead", f"{self.notes.name} has other columns by now", "infrastructure"
                 )
             self.notes.fence(partition, generation)
-            self._delete(partition)
-            failpoint("jdbc-deleted")
-            self._insert(partition, self._later(partition, generation))
             rows = self._count(self._staged)
-            self.notes.synced(partition, generation, rows)
+            if self.layout.appends:
+                self._append(partition, generation, rows)
+            else:
+                self._replace(partition, generation, rows)
             failpoint("jdbc-written")
         failpoint("jdbc-committed")
         return {"rows": rows, "bytes": 0}
+
+    def _replace(self, partition: str, generation: int, rows: int) -> None:
+        self._delete(partition)
+        failpoint("jdbc-deleted")
+        self._insert(partition, self._later(partition, generation))
+        self.notes.synced(partition, generation, rows)
+
+    def _append(self, partition: str, generation: int, rows: int) -> None:
+        """Rows that were appended before have to be the same, in the columns that they had."""
+        appended = self.notes.appended(partition)
+        if appended and appended.version != self._version(appended.columns):
+            self.notes.refuse_correction(partition)
+        if not appended and rows:
+            self._insert(partition, [])
+            names = list(column_names(self.schema))
+            appended = AppendedRows(names, self._version(names))
+        self.notes.synced(partition, generation, rows, appended)
+
+    def _version(self, names: Sequence[str]) -> str:
+        """The version of the staged rows, in some of their columns."""
+        query = f"SELECT {self.dialect.named(names)} FROM {self._staged}"
+        settings = {"url": "", "table": None, "query": query, "by": "full"}
+        [source] = objects(Table.of(self.session, self.dialect, settings))
+        return source["version"]
 
     def _stage(self, files: Sequence[Any]) -> None:
         self._run(self.layout.stage(self.dialect, self._staged))
@@ -261,7 +289,7 @@ class TargetTable:
     def _insert(self, partition: str, later: list[str]) -> None:
         dialect, names = self.dialect, list(column_names(self.schema))
         values = [f"s.{dialect.name(name)}" for name in names]
-        if not self.layout.keyed:
+        if self.layout.has_partition:
             names, values = [*names, PARTITION], [*values, self._partition_value(partition)]
         select = f"SELECT {', '.join(values)} FROM {self._staged} s"
         if not self.layout.key:

@@ -17,11 +17,13 @@ PARTITION = "_partition"
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Columns with their types in the database; `keyed`: those that hold the partition key, else a
-    column is added; `key`: those that name a row, for merging."""
+    column is added; `key`: those that name a row, for merging; `appends`: rows are only added, so no
+    column holds the partition key."""
 
     columns: tuple[tuple[str, str], ...]
     keyed: tuple[str, ...]
     key: tuple[str, ...]
+    appends: bool = False
 
     @staticmethod
     def of(job: WriteJob, dialect: DatabaseDialect) -> Layout:
@@ -30,13 +32,15 @@ class Layout:
         kinds = {f["name"]: dialect.type_of(f["name"], f["type"]) for f in schema["fields"]}
         kinds |= {name: dialect.key_type(kinds[name], len(key)) for name in key}
         columns = tuple(kinds.items())
-        is_keyed = dialect.finds_by_columns and not key
+        appends = job["settings"]["mode"] == "append"
+        is_keyed = dialect.finds_by_columns and not key and not appends
         keyed = tuple(_named(schema, name) for name in job["keyed"]) if is_keyed else ()
-        if PARTITION in dict(columns) and not keyed:
+        layout = Layout(columns, keyed, key, appends)
+        if PARTITION in dict(columns) and layout.has_partition:
             raise TaskFailure(
                 "reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key"
             )
-        return Layout(columns, keyed, key)
+        return layout
 
     @staticmethod
     def from_text(text: str) -> Layout:
@@ -45,23 +49,33 @@ class Layout:
             tuple((n, t) for n, t in layout["columns"]),
             tuple(layout["keyed"]),
             tuple(layout["key"]),
+            layout.get("appends", False),
         )
 
     @property
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        fields = asdict(self)
+        if not self.appends:  # layouts of earlier releases keep their text
+            del fields["appends"]
+        return json.dumps(fields)
+
+    @property
+    def has_partition(self) -> bool:
+        """Whether a column holds the partition key."""
+        return not self.keyed and not self.appends
 
     @property
     def all_columns(self) -> list[str]:
-        return [*(name for name, _ in self.columns), *(() if self.keyed else (PARTITION,))]
+        return [*(name for name, _ in self.columns), *((PARTITION,) if self.has_partition else ())]
 
     # --- statements -------------------------------------------------------------------------------
 
     def create(self, dialect: DatabaseDialect, table: str) -> list[str]:
         kinds = dict(self.columns) | {PARTITION: dialect.key_text}
         found_by = [(name, kinds[name]) for name in self.keyed or (PARTITION,)]
-        columns = self._definitions(dialect, with_partition=not self.keyed)
-        return [dialect.table(table, columns), *dialect.index(table, found_by)]
+        columns = self._definitions(dialect, with_partition=self.has_partition)
+        index = [] if self.appends else dialect.index(table, found_by)
+        return [dialect.table(table, columns), *index]
 
     def stage(
         self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
@@ -86,9 +100,11 @@ class Layout:
     def added(self, before: Layout) -> list[tuple[str, str]] | None:
         """The columns that came, if nothing else has changed but columns that went and now stay
         NULL."""
-        had = dict(before.columns)
-        if (self.keyed, self.key) != (before.keyed, before.key):
+        had, has = dict(before.columns), dict(self.columns)
+        if (self.keyed, self.key, self.appends) != (before.keyed, before.key, before.appends):
             return None
+        if self.appends and not had.keys() <= has.keys():
+            return None  # rows that were appended cannot be compared without the column
         if any(had.get(name, kind) != kind for name, kind in self.columns):
             return None
         if any(name in (*self.keyed, *self.key) for name, _ in self.columns if name not in had):
