@@ -63,7 +63,8 @@ def reading(
     with connected(place) as connection:
         table = Table.of(connection, place.dialect, job["settings"])
         versions = session.sparkContext.accumulator({}, VersionsRead())
-        yield ClientReader(session, place, table, versions)
+        snapshot = place.dialect.snapshot(connection)
+        yield ClientReader(session, place, table, snapshot, versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class ClientReader:
     session: SparkSession
     place: DatabaseAddress
     table: Table
+    snapshot: str
     versions: Accumulator[dict[str, frozenset[str]]]
     _was_read: list[bool] = field(default_factory=list)
 
@@ -85,7 +87,9 @@ class ClientReader:
         self._was_read.append(True)
         largest_first = sorted(objects, key=lambda o: -o[1]["size"])
         queries = [
-            SliceQuery(label, source["name"], self.table.select(Slice.of(source["uri"])))
+            SliceQuery(
+                label, source["name"], self.table.select(Slice.of(source["uri"]), self.snapshot)
+            )
             for label, source in largest_first
         ]
         frame = self.session.createDataFrame(queries, "label STRING, name STRING, query STRING")

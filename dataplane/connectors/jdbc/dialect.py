@@ -87,6 +87,10 @@ class DatabaseDialect(ABC):
     has_spark_reader: ClassVar[bool] = False  # slices are read by Spark's JDBC source
     # Whether rows of a partition are found by the columns of its key: texts of keys are then values
     finds_by_columns: ClassVar[bool] = False
+    # Whether columns are described by the types that statements give them
+    is_described_as_declared: ClassVar[bool] = False
+    has_keys_in_stage: ClassVar[bool] = True  # else keys are first compared in the table itself
+    count: ClassVar[str] = "count"
     read_isolation: ClassVar[tuple[str, ...]] = ()  # before a transaction that reads one snapshot
     current_schema: ClassVar[str] = "SELECT current_schema()"
 
@@ -136,11 +140,30 @@ class DatabaseDialect(ABC):
             raise TaskFailure("bad-value", "a key or a bound has a character NUL")
         return "'" + text.replace("'", "''") + "'"
 
+    def long_literal(self, text: str) -> str:
+        """A text of any length, as a value of a column."""
+        return self.literal(text)
+
     def comparable(self, text: str, column: TableColumn) -> str:
         """A value to compare the column with."""
         if column.is_number and _NUMBER.fullmatch(text):
             return text
         return self.literal(text)
+
+    def same(self, left: str, right: str) -> str:
+        """Whether two expressions have one value, also where the server takes others for equal."""
+        return f"{left} = {right}"
+
+    def is_partition(self, expression: str, partition: str) -> str:
+        return self.same(expression, self.literal(self.partition_text(partition)))
+
+    def partition_text(self, partition: str) -> str:
+        """The key of a partition as its column has it."""
+        return partition
+
+    def partition_of(self, text: str) -> str:
+        """The key for a text of the column."""
+        return text
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -172,19 +195,21 @@ class DatabaseDialect(ABC):
         """Label, number of rows, their bytes, and two sums of hashes, for each label."""
         hashes = self.row_hashes(rows.columns)
         inner = f"SELECT {rows.label} AS label, {hashes} FROM {rows.source} WHERE {rows.where}"
-        sums = "coalesce(sum(size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0)"
-        head = "label" if rows.is_grouped else "min(label)"
-        return f"SELECT {head}, count(*), {sums}, count(h0) FROM ({inner}) {self.name('r')}" + (
-            " GROUP BY label" if rows.is_grouped else ""
-        )
+        sums = "coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0)"
+        counts = f"{self.count}(*), {sums}, {self.count}(h0)"
+        group = f" GROUP BY {self.group_key('label')}" if rows.is_grouped else ""
+        return f"SELECT min(label), {counts} FROM ({inner}) {self.name('r')}{group}"
+
+    def group_key(self, label: str) -> str:
+        """A value that is the same for the same labels alone."""
+        return label
 
     def row_hashes(self, columns: Sequence[TableColumn]) -> str:
-        """Bytes of a row's text, and two hashes of it: whole numbers below 2^64, as `size`, `h0`
-        and `h1`."""
+        """Bytes of a row's text, and two hashes of it: whole numbers below 2^64, as
+        `row_size`, `h0` and `h1`."""
         text = self.row_text(columns)
-        return (
-            f"{self.length(text)} AS size, {self.hash(text, 0)} AS h0, {self.hash(text, 1)} AS h1"
-        )
+        hashes = f"{self.hash(text, 0)} AS h0, {self.hash(text, 1)} AS h1"
+        return f"{self.length(text)} AS row_size, {hashes}"
 
     def row_text(self, columns: Sequence[TableColumn]) -> str:
         """All values of a row as one text: each with its length before it, NULL as `-`."""
@@ -221,6 +246,10 @@ class DatabaseDialect(ABC):
     def empty_column(self, column: str, source: str) -> str:
         """NULL with the type of a column."""
         return f"(SELECT {column} FROM {source} WHERE 1 = 0)"
+
+    def snapshot(self, session: DatabaseSession) -> str:  # noqa: ARG002
+        """Behind the name of a table that is read: the state of now, for all connections."""
+        return ""
 
     def no_table(self) -> str:
         """Behind a SELECT that reads no table."""
@@ -299,7 +328,7 @@ class DatabaseDialect(ABC):
 
     def merge(self, table: str, rows: MergedRows) -> str:
         """Insert rows, or give the new values to rows of the same key."""
-        on = " AND ".join(f"t.{self.name(k)} = n.{self.name(k)}" for k in rows.key)
+        on = " AND ".join(self.same(f"t.{self.name(k)}", f"n.{self.name(k)}") for k in rows.key)
         values = ", ".join(f"n.{self.name(name)}" for name in rows.names)
         return (
             f"MERGE INTO {table} t USING ({rows.select}) n ON ({on})"
@@ -325,6 +354,11 @@ class DatabaseDialect(ABC):
             f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
             f" WHERE schema_name = {schema_text}){self.no_table()}"
         )
+
+
+def lock_name(name: str) -> str:
+    """A name of a lock, which most servers allow few characters."""
+    return f"headgate {sha256(name.encode()).hexdigest()[:40]}"
 
 
 def not_read(column: TableColumn) -> TaskFailure:

@@ -29,6 +29,7 @@ from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.task_failures import TaskFailure
 
+NO_LABEL = "CAST(NULL AS char(1))"
 FEW = 50  # slices up to which only their rows are looked at
 
 
@@ -149,17 +150,18 @@ class Table:
             raise TaskFailure("column-missing", f"there is no column {name}: {names}")
         return column
 
-    def select(self, part: Slice) -> str:
-        """The rows of a slice with their hashes."""
+    def select(self, part: Slice, snapshot: str) -> str:
+        """The rows of a slice with their hashes, in a snapshot of the dialect."""
         dialect = self.dialect
         values, hashes = dialect.read_values(self.columns), dialect.row_hashes(self.columns)
-        return f"SELECT {values}, {hashes} FROM {self.source} WHERE {part.condition(self)}"
+        source = source_of(dialect, self.settings, snapshot)
+        return f"SELECT {values}, {hashes} FROM {source} WHERE {part.condition(self)}"
 
 
-def source_of(dialect: DatabaseDialect, settings: ConnectorSettings) -> str:
+def source_of(dialect: DatabaseDialect, settings: ConnectorSettings, snapshot: str = "") -> str:
     """The table or query with a name for its rows."""
     if settings["table"]:
-        return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])))
+        return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])) + snapshot)
     query = settings["query"].strip().rstrip(";")
     return dialect.rows_of(f"({query}\n)")
 
@@ -203,7 +205,7 @@ def objects(table: Table, only: Sequence[Slice] = ()) -> list[SourceObject]:
         source=table.source,
         columns=table.columns,
         where=" OR ".join(conditions) or "1 = 1",
-        label=_label(table) if by_column else "NULL",
+        label=_label(table) if by_column else NO_LABEL,
         is_grouped=by_column,
     )
     slice_of = _namer(table) if by_column else lambda _: Slice()

@@ -35,7 +35,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
     """The function that runs the `write` tasks of a claim, over one connection."""
     place = address(job)
     with connected(place) as session:
-        target = _opened(session, place.dialect, job)
+        target = opened(session, place.dialect, job)
 
         def write(task: WriteTask) -> WriteAnswer:
             with in_words(place.dialect):
@@ -44,7 +44,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
         yield write
 
 
-def _opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
+def opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and
     is not."""
     *above, table = dialect.names_of(job["settings"]["table"])
@@ -134,9 +134,7 @@ class TargetTable:
 
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
-        with_partition = self.layout.has_partition
-        self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
-        has, expected = map(self._column_types, (self.table, self._staged))
+        has, expected = self._column_types(self.table), self._expected_types()
         if lacking := [c for c in columns if c not in has]:
             raise TaskFailure(
                 "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
@@ -147,6 +145,14 @@ class TargetTable:
             raise TaskFailure(
                 "target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}"
             )
+
+    def _expected_types(self) -> dict[str, str]:
+        """The types of a table that we create, as the server describes them."""
+        if self.dialect.is_described_as_declared:
+            return self.layout.types(self.dialect)
+        with_partition = self.layout.has_partition
+        self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
+        return self._column_types(self._staged)
 
     def _column_types(self, table: str) -> dict[str, str]:
         return {c.name: c.kind for c in self.session.columns(self.dialect.no_rows(table))}
@@ -238,7 +244,9 @@ class TargetTable:
         """The version of the staged rows, in some of their columns."""
         query = f"SELECT {self.dialect.named(names)} FROM {self._staged}"
         settings = {"url": "", "table": None, "query": query, "by": "full"}
-        [source] = objects(Table.of(self.session, self.dialect, settings))
+        columns = {c.name: c for c in self.session.columns(self.dialect.no_rows(self.table))}
+        staged = Table(self.session, self.dialect, settings, [columns[name] for name in names])
+        [source] = objects(staged)
         return source["version"]
 
     def _stage(self, files: Sequence[Any]) -> None:
@@ -261,7 +269,7 @@ class TargetTable:
     def _rows_of(self, partition: str) -> str:
         dialect = self.dialect
         if not self.layout.keyed:
-            return f"t.{dialect.name(PARTITION)} = {dialect.literal(partition)}"
+            return dialect.is_partition(f"t.{dialect.name(PARTITION)}", partition)
         texts = column_texts(partition)
         if len(texts) != len(self.layout.keyed):  # of a dataset that was partitioned in another way
             return "1 = 0"
@@ -281,9 +289,9 @@ class TargetTable:
         query = (
             f"SELECT DISTINCT {name} FROM {self.table} t JOIN {self._staged} s"
             f" ON {self.layout.same_key(self.dialect)}"
-            f" WHERE {name} <> {self.dialect.literal(partition)}"
+            f" WHERE NOT ({self.dialect.is_partition(name, partition)})"
         )
-        others = [str(other) for (other,) in self.session.rows(query)]
+        others = [self.dialect.partition_of(text) for (text,) in self.session.rows(query)]
         return [other for other in others if self.notes.generation_of(other) > generation]
 
     def _insert(self, partition: str, later: list[str]) -> None:
@@ -300,13 +308,14 @@ class TargetTable:
         self.session.rows(dialect.merge(self.table, rows))
 
     def _partition_value(self, partition: str) -> str:
-        return f"{self.dialect.literal(partition)} AS {self.dialect.name(PARTITION)}"
+        text = self.dialect.literal(self.dialect.partition_text(partition))
+        return f"{text} AS {self.dialect.name(PARTITION)}"
 
     def _is_ours(self, later: list[str]) -> str:
         """Rows of `s` whose keys are in none of these partitions."""
         if not later:
             return "1 = 1"
-        others = ", ".join(map(self.dialect.literal, later))
-        where = f"t.{self.dialect.name(PARTITION)} IN ({others})"
+        name = f"t.{self.dialect.name(PARTITION)}"
+        where = " OR ".join(self.dialect.is_partition(name, other) for other in later)
         same = self.layout.same_key(self.dialect)
-        return f"NOT EXISTS (SELECT 1 FROM {self.table} t WHERE {same} AND {where})"
+        return f"NOT EXISTS (SELECT 1 FROM {self.table} t WHERE {same} AND ({where}))"

@@ -137,7 +137,7 @@ class Notes:
             f"SELECT owner, generation, layout FROM {self._place} WHERE {self._where(partition)}"
         )
         for owner, generation, layout in self.session.rows(query):
-            return SyncRow(owner, int(generation), layout)
+            return SyncRow(owner, int(generation), layout or REMAKING)  # of Oracle, "" is NULL
         return None
 
     def _put(self, partition: str, generation: int, rows: int | None, layout: str | None) -> None:
@@ -147,7 +147,7 @@ class Notes:
             "owner": literal(self.owner),
             "generation": str(generation),
             self.dialect.name("rows"): "NULL" if rows is None else str(rows),
-            "layout": "NULL" if layout is None else literal(layout),
+            "layout": "NULL" if layout is None else self.dialect.long_literal(layout),
             "at": "current_timestamp",
         }
         if self._find(partition) is None:

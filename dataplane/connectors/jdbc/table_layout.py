@@ -17,8 +17,8 @@ PARTITION = "_partition"
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Columns with their types in the database; `keyed`: those that hold the partition key, else a
-    column is added; `key`: those that name a row, for merging; `appends`: rows are only added, so no
-    column holds the partition key."""
+    column is added; `key`: those that name a row, for merging; `appends`: rows are only added, and
+    no column holds the partition key."""
 
     columns: tuple[tuple[str, str], ...]
     keyed: tuple[str, ...]
@@ -81,19 +81,29 @@ class Layout:
         self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
     ) -> list[str]:
         """An empty table for rows of one partition, in which keys are unique as well."""
-        return dialect.stage(name, self._definitions(dialect, with_partition=with_partition))
+        columns = self._definitions(dialect, with_partition=with_partition, is_stage=True)
+        return dialect.stage(name, columns)
 
-    def _definitions(self, dialect: DatabaseDialect, *, with_partition: bool) -> str:
+    def types(self, dialect: DatabaseDialect) -> dict[str, str]:
+        """The types of all columns as a server describes them that repeats its declarations."""
+        kinds = dict(self.columns) | {PARTITION: dialect.key_text}
+        return {name: kind.partition(" COLLATE ")[0] for name, kind in kinds.items()}
+
+    def _definitions(
+        self, dialect: DatabaseDialect, *, with_partition: bool, is_stage: bool = False
+    ) -> str:
+        has_keys = dialect.has_keys_in_stage or not is_stage
         parts = [f"{dialect.name(name)} {kind}" for name, kind in self.columns]
         if with_partition:
             parts.append(f"{dialect.name(PARTITION)} {dialect.key_text} NOT NULL")
-        if self.key:
+        if self.key and has_keys:
             parts.append(f"PRIMARY KEY ({dialect.named(self.key)})")
         return ", ".join(parts)
 
     def same_key(self, dialect: DatabaseDialect) -> str:
         """Whether a row of `t` has the key of one of `s`."""
-        return " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.name, self.key))
+        names = map(dialect.name, self.key)
+        return " AND ".join(dialect.same(f"t.{name}", f"s.{name}") for name in names)
 
     # --- changes ----------------------------------------------------------------------------------
 
