@@ -157,15 +157,15 @@ class SqlServer(DatabaseDialect):
     def plain_url(self, url: str) -> str:
         """Parameters of the driver stand behind semicolons. TaskFailure for others than these."""
         place, *parameters = url.removeprefix("jdbc:sqlserver://").split(";")
-        values = {}
+        settings = {}
         for parameter in filter(None, parameters):
-            name, _, value = parameter.partition("=")
+            name, _, setting = parameter.partition("=")
             if name.lower() not in _PARAMETERS:
                 message = f"the parameter {name} is not supported: {', '.join(_PARAMETERS)} are"
                 raise TaskFailure("bad-url", message)
-            values[name.lower()] = value
-        database = values.pop("databasename", values.pop("database", ""))
-        return f"jdbc:sqlserver://{place}/{quote(database)}?{urlencode(values)}"
+            settings[name.lower()] = setting
+        database = settings.pop("databasename", settings.pop("database", ""))
+        return f"jdbc:sqlserver://{place}/{quote(database)}?{urlencode(settings)}"
 
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
         import pymssql
