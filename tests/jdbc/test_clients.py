@@ -67,6 +67,27 @@ def test_a_listing_that_fails_names_the_cause(url: str, condition: str) -> None:
     assert caught.value.kind == ("user" if is_of_the_user else "infrastructure")
 
 
+def test_the_end_of_a_password_is_not_shown() -> None:
+    with pytest.raises(TaskFailure) as caught:
+        address(job(f"jdbc:sqlserver://db.example;password=a;Xyzzy{TRUSTING}"))
+    assert caught.value.condition == "bad-url"
+    assert "xyzzy" not in caught.value.message.lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"), [("a]b", "[a]]b]"), ('a"b', '[a"b]'), ("a'; --", "[a'; --]")]
+)
+def test_names_in_sql_server_end_where_they_should(name: str, quoted: str) -> None:
+    assert SQLSERVER.name("s", name) == f"[s].{quoted}"
+
+
+def test_a_name_that_oracle_cannot_have_is_refused() -> None:
+    assert ORACLE.name("s", "a'b]") == '"s"."a\'b]"'
+    with pytest.raises(TaskFailure) as caught:
+        ORACLE.name("s", 'a"b')
+    assert caught.value.condition == "not-supported"
+
+
 class Statements(SqlServerSession):
     def __init__(self) -> None:
         self.dialect, self.texts = SQLSERVER, list[str]()
@@ -87,6 +108,8 @@ def test_values_for_sql_server_keep_all_digits() -> None:
     first, second = session.texts
     assert first == f"INSERT INTO t (c) VALUES {', '.join([texts] * 1000)}"
     assert second == f"INSERT INTO t (c) VALUES {texts}", "one VALUES has at most 1,000 rows"
+    session.insert("INSERT INTO t (c)", struct(), [(Decimal("0E-10"),)])
+    assert session.texts[-1].endswith("VALUES (N'0.0000000000')"), "no exponent"
     with pytest.raises(TaskFailure, match="no infinite numbers"):
         session.insert("INSERT INTO t (c)", struct(), [(float("inf"),)])
 

@@ -74,7 +74,7 @@ class RecordedSession:
             self.noted = self.wanted
         if query.startswith("ALTER TABLE"):
             self.layout = self.wanted
-        if "_tables WHERE" in query or "schema.tables WHERE" in query:
+        if "_tables WHERE" in query or "SCHEMA.TABLES WHERE" in query:
             return [(1,)] if self.layout else []
         if query.startswith("SELECT count(*)"):
             return [(2,)]

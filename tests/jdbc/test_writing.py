@@ -261,6 +261,38 @@ def test_an_append_that_dies_is_repeated_once(world: World, failpoint: str) -> N
     assert world.rows() == rows_after
 
 
+def test_rows_without_their_marks_are_not_appended_again(world: World) -> None:
+    job = world.job(mode="append")
+    world.write(job, "a", ROWS)
+    world.database.do("DELETE FROM _headgate_sync")
+    on = world.job(mode="append") | {"goes_on": True}
+    failure = world.failure(on, "b", NEW, 2)
+    assert (failure.condition, failure.kind) == ("target-occupied", "user")
+    world.database.do("DELETE FROM copy")
+    assert world.condition(on, "b", NEW, 2) == "target-gone"
+
+
+def test_a_table_of_another_writer_is_not_appended_to(world: World) -> None:
+    world.write(world.job(mode="append"), "a", ROWS)
+    other = world.job(mode="append", owner="f.o 2")
+    assert world.condition(other, "b", NEW, 2) == "target-owned"
+    assert len(world.rows()) == 2
+
+
+def test_a_column_that_appended_rows_have_lost_is_named(world: World) -> None:
+    world.write(world.job(mode="append"), "a", ROWS)
+    world.database.do("ALTER TABLE copy DROP COLUMN name")
+    failure = world.failure(world.job(mode="append"), "a", ROWS, 2)
+    assert failure.condition == "target-schema-changed"
+    assert failure.message.endswith("has no column name")
+
+
+def test_a_column_by_the_name_of_rows_is_not_appended(world: World) -> None:
+    """Versions would be those of this column alone."""
+    job = world.job(struct(month="integer", _headgate_row="integer"), mode="append")
+    assert world.condition(job, "a", []) == "reserved-column"
+
+
 def test_appended_rows_stay_when_a_column_comes(world: World) -> None:
     """All partitions are written anew then: those of before are the same in their columns."""
     world.write(world.job(mode="append"), "a", ROWS)

@@ -68,7 +68,8 @@ class DatabaseSession(Protocol):
 
 
 class DatabaseDialect(ABC):
-    """Standard SQL. Abstract methods are those for which the standard has no words."""
+    """Standard SQL. Abstract methods are those for which the standard has no words. Names of the
+    catalog are in upper case, as servers have them that tell cases apart."""
 
     scheme: ClassVar[str]  # of JDBC URLs
     title: ClassVar[str]
@@ -293,8 +294,8 @@ class DatabaseDialect(ABC):
 
     def exists(self, schema: str, table: str) -> str:
         """A query with a row if the table is there."""
-        where = f"table_schema = {self.literal(schema)} AND table_name = {self.literal(table)}"
-        return f"SELECT 1 FROM information_schema.tables WHERE {where}"
+        where = f"TABLE_SCHEMA = {self.literal(schema)} AND TABLE_NAME = {self.literal(table)}"
+        return f"SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE {where}"
 
     def unfit(self, schema: str, table: str) -> str:  # noqa: ARG002
         """A query with a row that says why a table cannot be written to; empty for none."""
@@ -351,8 +352,8 @@ class DatabaseDialect(ABC):
         there is none."""
         schema_text = self.literal(schema) if schema else f"({self.current_schema})"
         return (
-            f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
-            f" WHERE schema_name = {schema_text}){self.no_table()}"
+            f"SELECT {schema_text}, (SELECT max(1) FROM INFORMATION_SCHEMA.SCHEMATA"
+            f" WHERE SCHEMA_NAME = {schema_text}){self.no_table()}"
         )
 
 

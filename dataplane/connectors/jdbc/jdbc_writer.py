@@ -8,7 +8,7 @@ are never found again: the note has their version, and other rows of the same pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +55,7 @@ def opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) ->
     with dialect.opening(session, notes.lock):
         note = notes.open()
         if note is None and job.get("goes_on"):
+            target.require_no_appended_rows()
             raise target_gone(notes.name)
         if note is None:
             target.take()
@@ -119,6 +120,14 @@ class TargetTable:
             self._create()
         self.notes.laid_out(0, self.layout.text)
 
+    def require_no_appended_rows(self) -> None:
+        """TaskFailure for a table that was appended to, of which the marks are gone: all its rows
+        would be appended once more."""
+        if self.layout.appends and self.exists() and self._has_rows():
+            message = f"{self.notes.name} has rows, but their marks in _headgate_sync are gone"
+            hint = "bring the marks back, or empty the table to have all rows appended again"
+            raise TaskFailure("target-occupied", f"{message}: {hint}")
+
     def _has_rows(self) -> bool:
         exists = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
         [(has_rows,)] = self.session.rows(f"SELECT {exists}{self.dialect.no_table()}")
@@ -135,15 +144,18 @@ class TargetTable:
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
         has, expected = self._column_types(self.table), self._expected_types()
-        if lacking := [c for c in columns if c not in has]:
-            raise TaskFailure(
-                "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
-            )
+        self._require_columns(has, columns)
         if other := [
             f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]
         ]:
             raise TaskFailure(
                 "target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}"
+            )
+
+    def _require_columns(self, has: Container[str], columns: Sequence[str]) -> None:
+        if lacking := [c for c in columns if c not in has]:
+            raise TaskFailure(
+                "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
             )
 
     def _expected_types(self) -> dict[str, str]:
@@ -245,6 +257,7 @@ class TargetTable:
         query = f"SELECT {self.dialect.named(names)} FROM {self._staged}"
         settings = {"url": "", "table": None, "query": query, "by": "full"}
         columns = {c.name: c for c in self.session.columns(self.dialect.no_rows(self.table))}
+        self._require_columns(columns, names)
         staged = Table(self.session, self.dialect, settings, [columns[name] for name in names])
         [source] = objects(staged)
         return source["version"]

@@ -210,6 +210,13 @@ class Oracle(DatabaseDialect):
     def folded(self, name: str) -> str:
         return name.upper()
 
+    def name(self, *parts: str) -> str:
+        """TaskFailure for a name that no quotes can hold: Oracle reads `"a""b"` as two names."""
+        if wrong := next((part for part in parts if '"' in part or "\0" in part), None):
+            message = f"Oracle takes no name with a quotation mark or NUL: {wrong!r}"
+            raise TaskFailure("not-supported", message)
+        return super().name(*parts)
+
     def long_literal(self, text: str) -> str:
         """A CLOB: a literal has at most 4,000 bytes."""
         starts = range(0, len(text), LITERAL_CHARACTERS)

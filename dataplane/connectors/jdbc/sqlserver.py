@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -94,6 +95,8 @@ def _literal(value: object) -> str:
             return text if "e" in text else f"{text}e0"
         case int():
             return str(value)
+        case Decimal():  # texts with an exponent are not converted
+            return SQLSERVER.literal(f"{value:f}")
         case _:
             return SQLSERVER.literal(str(value).removesuffix("+00:00"))
 
@@ -161,8 +164,10 @@ class SqlServer(DatabaseDialect):
         for parameter in filter(None, parameters):
             name, _, setting = parameter.partition("=")
             if name.lower() not in _PARAMETERS:
-                message = f"the parameter {name} is not supported: {', '.join(_PARAMETERS)} are"
-                raise TaskFailure("bad-url", message)
+                # Not by its name, which may be the end of a password
+                message = f"only these parameters are supported: {', '.join(_PARAMETERS)}"
+                hint = "write a password that has a semicolon into `options`"
+                raise TaskFailure("bad-url", f"{message}; {hint}")
             settings[name.lower()] = setting
         database = settings.pop("databasename", settings.pop("database", ""))
         return f"jdbc:sqlserver://{place}/{quote(database)}?{urlencode(settings)}"
@@ -281,12 +286,12 @@ class SqlServer(DatabaseDialect):
         ]
 
     def unfit(self, schema: str, table: str) -> str:
-        reason = "CONCAT('has the collation ', collation_name, ' in a column: make it ', {})"
+        reason = "CONCAT('has the collation ', COLLATION_NAME, ' in a column: make it ', {})"
         collation = self.literal(EXACT.removeprefix("COLLATE "))
         return (
-            f"SELECT {reason.format(collation)} FROM information_schema.columns"
-            f" WHERE table_schema = {self.literal(schema)} AND table_name = {self.literal(table)}"
-            f" AND collation_name <> {collation}"
+            f"SELECT {reason.format(collation)} FROM INFORMATION_SCHEMA.COLUMNS"
+            f" WHERE TABLE_SCHEMA = {self.literal(schema)} AND TABLE_NAME = {self.literal(table)}"
+            f" AND COLLATION_NAME <> {collation}"
         )
 
     def stage_name(self, schema: str) -> str:  # noqa: ARG002

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from dataplane.connectors.jdbc.dialect import DatabaseDialect
+from dataplane.connectors.jdbc.dialect import OURS, DatabaseDialect
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
@@ -36,6 +36,10 @@ class Layout:
         is_keyed = dialect.finds_by_columns and not key and not appends
         keyed = tuple(_named(schema, name) for name in job["keyed"]) if is_keyed else ()
         layout = Layout(columns, keyed, key, appends)
+        if OURS in dict(columns) and appends:
+            raise TaskFailure(
+                "reserved-column", f"the dataset has a column {OURS}, as rows are called"
+            )
         if PARTITION in dict(columns) and layout.has_partition:
             raise TaskFailure(
                 "reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key"

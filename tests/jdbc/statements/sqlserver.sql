@@ -15,7 +15,7 @@ SELECT CONVERT(nvarchar(max), [_headgate_row].[Month]) COLLATE Latin1_General_10
 DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
 IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM information_schema.tables WHERE table_schema = N's' AND table_name = N'copy'
+SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2, [_partition] nvarchar(850) COLLATE Latin1_General_100_BIN2 NOT NULL)
 CREATE INDEX [_headgate_rows] ON [s].[copy] ([_partition])
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
@@ -43,7 +43,7 @@ INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [
 DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
 IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM information_schema.tables WHERE table_schema = N's' AND table_name = N'copy'
+SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(225) COLLATE Latin1_General_100_BIN2, [_partition] nvarchar(850) COLLATE Latin1_General_100_BIN2 NOT NULL, PRIMARY KEY ([month], [name]))
 CREATE INDEX [_headgate_rows] ON [s].[copy] ([_partition])
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
@@ -72,7 +72,7 @@ INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [
 DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
 IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM information_schema.tables WHERE table_schema = N's' AND table_name = N'copy'
+SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2)
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 0, NULL, N'{"columns": [["month", "int"], ["name", "nvarchar(max) COLLATE Latin1_General_100_BIN2"]], "keyed": [], "key": [], "appends": true}', current_timestamp, N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', N's.copy', N'')
@@ -101,7 +101,7 @@ INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [
 DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
 IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM information_schema.tables WHERE table_schema = N's' AND table_name = N'copy'
+SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 -- commit
 -- transaction
 UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
