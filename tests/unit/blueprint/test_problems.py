@@ -449,6 +449,13 @@ CASES = [
         component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, key: [a]}}"),
     ),
     (
+        "conflicting-keys",
+        component(
+            f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: append,"
+            " schema_change: recreate}"
+        ),
+    ),
+    (
         "invalid-value",
         component(
             f"write: {{connector: jdbc, from: a, url: {URL}, table: t, schema_change: ^sync}}"

@@ -138,9 +138,9 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 
 def extras(plane: str) -> set[str]:
     """Packages that connectors and pools need beside what everybody has; not those of people at
-    their desks, and none of the LGPL (paramiko). Drivers sign nobody in; the control plane reads no
-    sheets."""
-    others = {"connect", "lsp", "mcp", "notebook", "sftp"}
+    their desks, none of the LGPL (paramiko, pymssql), and none whose database was never tried
+    (oracledb). Drivers sign nobody in; the control plane reads no sheets."""
+    others = {"connect", "lsp", "mcp", "notebook", "oracle", "sftp", "sqlserver"}
     others.add("oidc" if plane == "dataplane" else "excel")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
