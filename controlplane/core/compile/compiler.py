@@ -24,6 +24,7 @@ from controlplane.core.compile import (
     component_modes,
     connector_identity,
     dependency_graph,
+    late_rules,
     name_lookup,
     node_identity,
 )
@@ -243,6 +244,7 @@ class _Step:
         declared = self._declared(read)
         has_times = self._has_event_time(read, declared)
         checks = self._checks() if location is not None else ()
+        self.problems.extend(late_rules.problems(self.named.component, (), {}))
         self._refuse_zone(None)
         return (
             None
@@ -298,6 +300,7 @@ class _Step:
         slots = chosen.by_key or chosen.slots
         zone, place = self.named.timezone, self.named.component.place
         self.problems.extend(FinalRules(body, slots, self.nodes, zone, place).problems())
+        self.problems.extend(late_rules.problems(self.named.component, chosen.slots, self.nodes))
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(compiled_checks.not_quarantined(checks))
