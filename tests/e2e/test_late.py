@@ -39,6 +39,11 @@ components:
 """
 START = datetime(2026, 3, 8, 6, 50, tzinfo=UTC)  # New York loses an hour within
 DELAY_S = 120
+DROPPED = "5 of 15 rows are late, and dropped"
+FAILURE = (
+    "the message of partition 0 at offset 5 is late: its time 2026-03-08 06:57:59 is before the limit"
+    " of 2026-03-08 06:58:00, in UTC"
+)
 Message = tuple[int, int]  # partition and seconds since the start
 KINDS = "SELECT kind FROM past_attempts WHERE kind IN ('slice', 'parse') AND outcome = 'done'"
 
@@ -87,10 +92,21 @@ def test_late_messages(tmp_path: Path, kafka: Kafka) -> None:
             # Late within their slice, and late by those before it
             check([(0, at) for at in (481, 479, 4_000, 3_879)] + [(1, at) for at in (2_879, 2_880)])
             check([(0, at) for at in (3_880, 1, 3_879)], for_drivers=True)
-            assert {kind for (kind,) in workspace.query(KINDS)} == {"slice", "parse"}
-            sentence = api.dataset("shop.cut")["watermark"]["sentence"]
-            print(sentence, api.dataset("shop.orders"))
-            words = workspace.call("status", "--home", workspace.home)
-            print(words)
-            print(workspace.call("why", "shop.cut", "--home", workspace.home))
-            raise SystemExit
+            kinds = [kind for (kind,) in workspace.query(KINDS)]
+            assert {*kinds} == {"slice", "parse"}
+            for name, words in (("cut", DROPPED), ("orders", "5 of 15 rows are left out")):
+                assert api.dataset(f"shop.{name}")["watermark"]["sentence"].startswith(words)
+            assert api.why("shop.cut")["reason"].endswith(DROPPED)
+            shown = workspace.call("status", "--home", workspace.home)
+            assert f"shop.cut: {DROPPED}" in shown
+            # The same messages under another policy: none is read again
+            text = BLUEPRINT.replace("late: drop", "late: fail").format(servers=kafka.servers)
+            workspace.write("shop.yaml", text)
+            workspace.ask("apply", "shop.yaml")
+            workspace.call("wait", "shop", "--home", workspace.home, code=1)
+            error = api.dataset("shop.cut")["error"]
+            assert error is not None
+            assert error["condition"] == "late-row"
+            assert error["message"].startswith(FAILURE)
+            assert served.state("orders") == "up_to_date"
+            assert [kind for (kind,) in workspace.query(KINDS)] == kinds

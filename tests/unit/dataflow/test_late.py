@@ -80,7 +80,9 @@ def test_an_expectation_of_late_rows_is_of_a_whole_topic(
 
 
 def test_sources_without_an_order_have_no_late_rows() -> None:
-    text = TEXT.replace("connector: kafka\n      servers: broker:9092\n      topic: orders\n", FILES)
+    text = TEXT.replace(
+        "connector: kafka\n      servers: broker:9092\n      topic: orders\n", FILES
+    )
     _, problems = _compiled(text.replace(f"      event_time: {RULE}\n", ""))
     assert problems[0].code == "unknown-key"
     assert "'late'" in problems[0].message

@@ -93,7 +93,7 @@ def test_newest_times_of_a_file(tmp_path: Path, kind: str, listed_ms: int) -> No
 
 
 def test_rows_in_another_order_are_behind_by_an_unknown_time(tmp_path: Path) -> None:
-    rows = [(partition, NOW, NOW) for partition in (0, 1, 0, 1)]
+    rows: list[Row] = [(partition, NOW, NOW) for partition in (0, 1, 0, 1)]
     times = measured(tmp_path, rows, NOW_MS, "timestamp", offsets=[7, 3, 6, 4])
     assert times is not None
     assert times["behind_us"] == {"1": 0}
