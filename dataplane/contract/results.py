@@ -30,6 +30,7 @@ class MeasuredTimes(TypedDict):
     messages were listed; 0: not known."""
 
     column: str
+    max_ahead_s: float
     listed_ms: int
     newest_us: dict[str, int]
     least_us: dict[str, int]

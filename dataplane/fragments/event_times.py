@@ -48,6 +48,7 @@ def event_times(
     named = {str(partition): times for partition, times in partitions.items()}
     measured: MeasuredTimes = {
         "column": rule["column"],
+        "max_ahead_s": rule["max_ahead_s"],
         "listed_ms": listed_ms,
         "newest_us": {p: t.newest_us for p, t in named.items() if t.newest_us > EARLIEST_US},
         "least_us": {p: t.least_us for p, t in named.items()},

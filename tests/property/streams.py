@@ -107,6 +107,7 @@ class StreamEngine(Engine):
         if rule is not None:
             limit = self.now_of(task) + rule["max_ahead_s"] / 60
             times = self._times(rows, names, limit, listed_at_ms(task["objects"]))  # type: ignore[typeddict-item]
+            times["max_ahead_s"] = rule["max_ahead_s"]
             result["files"] = [{**file, "times": times} for file in result["files"]]
 
     def now_of(self, task: TaskSpec) -> float:
@@ -142,6 +143,7 @@ class StreamEngine(Engine):
                 newest[partition] = max(newest.get(partition, at_us), at_us)
         return {
             "column": "t",
+            "max_ahead_s": 0.0,
             "listed_ms": listed_ms,
             "newest_us": newest,
             "least_us": least,

@@ -25,8 +25,10 @@ def problems(
 
 
 def _kept_rule(node: Node) -> object:
-    """The rule of event times of a topic whose late rows are left to other components."""
-    return node.read.event_time if node.is_source and node.read.keeps_late_rows else None
+    """The rule of event times of a topic that has all rows, and leaves late ones to others."""
+    if not node.is_source or any(check.is_drop for check in node.checks):
+        return None
+    return node.read.event_time if node.read.keeps_late_rows else None
 
 
 def _is_plain(component: Component, slots: Sequence[Slot]) -> bool:

@@ -113,7 +113,9 @@ class Source:
     spark: JobSparkSettings
     reading: bytes  # the logic without the rows that it drops, whatever the version
     checks: tuple[CompiledCheck, ...] = ()
-    earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
+    # `parse` of versions that did not ask files for their types; of a topic with event times: with or
+    # without `late: keep`
+    earlier: bytes | None = None
     output: str = ""  # of its tasks
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from dataplane.contract.claims import TaskSpec
+from dataplane.contract.claims import TaskSpec, TransformTask
 from dataplane.contract.jobs import DropRules, LateRule
 from dataplane.contract.results import LABEL
 from dataplane.fragments.attempt import task_label
@@ -47,7 +48,7 @@ def is_on_time() -> Column:
 
 
 def _limit(rule: LateRule, tasks: Sequence[TaskSpec]) -> Column:
-    by_label = {task_label(task): task["earlier"] for task in tasks if "earlier" in task}
+    by_label = {task_label(task): cast("TransformTask", task)["earlier"] for task in tasks}
     earlier = F.from_json(F.lit(json.dumps(by_label)), _EARLIER)[F.col(LABEL)]
     listed_us = earlier["listed_ms"] * 1_000
     allowed_us = round(rule["max_ahead_s"] * 1_000_000)

@@ -84,6 +84,7 @@ def test_newest_times_of_a_file(tmp_path: Path, kind: str, listed_ms: int) -> No
     assert ahead
     assert measured(tmp_path, rows, listed_ms, kind) == {
         "column": "at",
+        "max_ahead_s": 3_600.0,
         "listed_ms": listed_ms,
         "newest_us": newest,
         "least_us": least,
@@ -131,6 +132,7 @@ def _of_file(times: list[tuple[int, int]]) -> MeasuredTimes:
         least[name] = min(least.get(name, at), at)
     return {
         "column": "at",
+        "max_ahead_s": 3_600.0,
         "listed_ms": 1,
         "newest_us": newest,
         "least_us": least,
@@ -152,6 +154,7 @@ def test_watermarks_follow_slices_in_any_order() -> None:
     slices: list[MeasuredTimes] = [
         {
             "column": "at",
+            "max_ahead_s": 3_600.0,
             "listed_ms": 60_000 * number,
             "newest_us": {str(p): chance.randrange(10**9) for p in chance.sample(range(5), 2)},
             "least_us": {},
