@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core import tree
 from controlplane.core.explain.watermark_words import of_dataset
 from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.upkeep.repair import repair
 from tests.property.late_model import sorted_out
 from tests.property.model import Row
 from tests.property.streams import HOUR, StreamWorld
@@ -128,12 +130,24 @@ def test_corrected_messages_make_other_rows_late(world: StreamWorld, seed: int) 
         add(world, chance, [*range(PARTITIONS)])
         settle(world, whole=True)
         world.engine.now += 30
-    for _ in range(3):
-        times = world.engine.log[chance.randrange(PARTITIONS)]
-        times[chance.randrange(len(times) // 2)] = chance.choice([900, 1_150])
-        world.force("a.orders_messages")
+    for _ in range(4):
+        _correct(world, chance)
         settle(world, whole=True)
         check_late(world, 20, quarantined=True)
+
+
+def _correct(world: StreamWorld, chance: random.Random) -> None:
+    """A slice is lost, and read again with another time of one of its messages."""
+    with world.store.read() as tx:
+        state = tx.states.newest(BRANCH)["a.orders_messages"]
+        entries = [entry for entry in tree.scan(tx.nodes, state.root) if entry.content.rows]
+        entry = chance.choice(entries[: len(entries) // 2])
+        [file] = tx.traces.fragments([entry.fragment])[entry.fragment].files
+    world.lake.delete_prefix(file["path"].rpartition("/")[0])
+    ranges = world.engine.slices[int(entry.key) - 1]
+    of = chance.choice([of for of in ranges if of.first < of.end])
+    world.engine.log[of.partition][chance.randrange(of.first, of.end)] = chance.choice([900, 1_150])
+    assert repair(world.store, world.ctx.namespace, world.lake).fragments
 
 
 def test_a_slice_without_late_rows_is_taken_as_it_is(world: StreamWorld) -> None:
