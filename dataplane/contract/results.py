@@ -25,9 +25,12 @@ DEALT = "/"  # begins the name of an output that is one of many partitions
 
 class MeasuredTimes(TypedDict):
     """The newest and the least event times of messages, by partition of their topic, in microseconds
-    since 1970. `behind_us`: how far a message is behind an earlier one, at most; none where
-    messages do not stand in the order of their offsets. `ahead`: rows that are left out, as their times are too far ahead. `listed_ms`: when the
-    messages were listed; 0: not known."""
+    since 1970, by the rule of a job.
+
+    `behind_us`: how far a message is behind an earlier one, at most; absent where messages do not
+    stand in the order of their offsets. `ahead`: rows that are left out of the newest times, as
+    their times are too far ahead. `listed_ms`: when the messages were listed; 0: not known.
+    """
 
     column: str
     max_ahead_s: float

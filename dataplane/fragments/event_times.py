@@ -1,7 +1,7 @@
 """Event times of a file with messages of a topic, by partition of the topic.
 
 The watermark of a dataset is made of the newest ones (`controlplane.core.plan.event_watermarks`);
-the others say whether a row may be late (`plan.transform.late_rows`). They are measured in files as
+the others say whether a row may be late (`plan.transform.late_slices`). They are measured in files as
 they were written, so a driver and a worker say the same.
 """
 

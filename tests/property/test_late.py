@@ -132,6 +132,7 @@ def test_corrected_messages_make_other_rows_late(world: StreamWorld, seed: int) 
         world.engine.now += 30
     for _ in range(4):
         _correct(world, chance)
+        add(world, chance, [*range(PARTITIONS)])
         settle(world, whole=True)
         check_late(world, 20, quarantined=True)
 

@@ -64,8 +64,8 @@ def with_messages(
     if is_name_refused(beside, name, names, reading):
         yield name, BrokenNode(component.place)
         return
-    kept = replaced(read, LATE.name, text_at(KEPT, late.place))
-    own = entries_at(component.place, {READ: kept})
+    read_all = replaced(read, LATE.name, text_at(KEPT, late.place))
+    own = entries_at(component.place, {READ: read_all})
     yield beside, Entries(own.place, (*own.entries, *only(component, defaults.KEYS).entries))
     query = text_at(query_of(beside.text), late.place)
     body = entries_at(late.place, {"transform": entries_at(late.place, {"sql": query})})

@@ -56,7 +56,7 @@ def has_columns(read: Read) -> bool:
 
 def logic_options(read: Read) -> dict[str, str]:
     """Options that can change rows: not those that refer to secrets. Where late rows are judged by
-    event times, these are part of what was read."""
+    event times, the rule of these is among them."""
     options = {
         name: text
         for name, text in read.options

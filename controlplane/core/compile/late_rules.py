@@ -17,8 +17,8 @@ def problems(
     for expectation in component.expect:
         if expectation.late is None or any(slot.dataset not in nodes for slot in slots):
             continue
-        kept = [_kept_rule(nodes[slot.dataset]) for slot in slots]
-        if not _is_plain(component, slots) or kept != [expectation.late]:
+        rules = [_kept_rule(nodes[slot.dataset]) for slot in slots]
+        if not _is_plain(component, slots) or rules != [expectation.late]:
             message = "late rows are those of a topic as it is, by the rule of its event_time"
             hint = "write late: drop, quarantine or fail beside event_time of the read component"
             yield expectation.place.problem("conflicting-keys", message, hint)

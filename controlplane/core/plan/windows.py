@@ -176,8 +176,6 @@ def edited(
 ) -> Deciding[bytes]:
     """The root with the hits of a window in it, and without `removed`."""
     edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
-    if window.output:
-        edits.update(dict.fromkeys(window.hits))  # a slice without late rows has no such output
     for key, (_, entry) in window.entries.items():
         edits[key] = entry
     if not edits:

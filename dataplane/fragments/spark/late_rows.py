@@ -43,7 +43,7 @@ def with_limits(rows: DataFrame, expect: DropRules, tasks: Sequence[TaskSpec]) -
 
 
 def is_on_time() -> Column:
-    """Of rows with limits. A row without a time is on time."""
+    """Whether a row with a limit is on time; so is a row without a time."""
     return F.coalesce(F.col(AT_US) >= F.col(LIMIT_US), F.lit(True))
 
 

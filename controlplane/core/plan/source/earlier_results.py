@@ -96,9 +96,9 @@ class EarlierResults:
         rule = self._read.event_time
         if fragment is None or rule is None:
             return False
-        wanted = rule.column, rule.max_ahead_s
+        own = rule.column, rule.max_ahead_s
         return not self._read.keeps_late_rows or all(
-            "times" in file and (file["times"]["column"], file["times"]["max_ahead_s"]) == wanted
+            "times" in file and (file["times"]["column"], file["times"]["max_ahead_s"]) == own
             for file in fragment.files
         )
 

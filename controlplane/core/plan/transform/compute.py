@@ -40,7 +40,7 @@ from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.input_states import possible
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.plan.transform.keyed_parts import KeyedParts, Plain
-from controlplane.core.plan.transform.late_rows import LateRows
+from controlplane.core.plan.transform.late_slices import LateRows
 from controlplane.core.plan.transform.transform_tasks import job_of, tasks_of
 from controlplane.core.plan.work_keys import Keys, listed, minus, union
 from dataplane.contract.results import TaskError

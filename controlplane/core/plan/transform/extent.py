@@ -22,7 +22,7 @@ from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
-from controlplane.core.plan.transform.late_rows import added_from
+from controlplane.core.plan.transform.late_slices import added_from
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 
 REACHED_AT_ONCE = 10_000  # partitions that changes may reach and that are looked up together

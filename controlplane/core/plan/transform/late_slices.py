@@ -83,10 +83,10 @@ class LateRows:
         named: dict[str, Task] = {}
         can_pass = _can_pass(self.case)
         slices = yield from self._walk(tasks)
-        for key, (entry, times, before) in slices.items():
+        for key, (part, times, before) in slices.items():
             task = _with_earlier(tasks[key], times, before)
             if can_pass and not times.may_be_late(before, self.rule.delay_us):
-                outputs, contents = {"": entry.fragment}, {"": entry.content}
+                outputs, contents = {"": part.fragment}, {"": part.content}
                 hits[key] = task.key, Trace(task.key, outputs, contents=contents)
             else:
                 named[key] = task
@@ -96,20 +96,20 @@ class LateRows:
                 hits[key] = task.key, traces[task.key]
         return hits, {key: task for key, task in named.items() if key not in hits}
 
-    def _walk(self, wanted: Collection[str]) -> Deciding[dict[str, _Slice]]:
+    def _walk(self, keys: Collection[str]) -> Deciding[dict[str, _Slice]]:
         """These slices, each with the newest times before it."""
-        if min(wanted) < self.start:
+        if min(keys) < self.start:
             self.newest, self.start = EventTimes(self.rule.column), ""
-        stop = max(wanted) + "\0"
+        stop = max(keys) + "\0"
         slices: dict[str, _Slice] = {}
         entries = tree.scan(self.case.nodes, self.read.root, self.start, stop)
         while chunk := list(islice(entries, CHUNK)):
-            fragments = yield from lookups.fragments([entry.fragment for entry in chunk])
-            for entry in chunk:
-                files = fragments[entry.fragment].files
+            fragments = yield from lookups.fragments([part.fragment for part in chunk])
+            for part in chunk:
+                files = fragments[part.fragment].files
                 measured = [file["times"] for file in files if "times" in file]
-                if entry.key in wanted:
-                    slices[entry.key] = entry, SliceTimes.of(measured), self.newest.newest_us
+                if part.key in keys:
+                    slices[part.key] = part, SliceTimes.of(measured), self.newest.newest_us
                 self.newest = self.newest.plus(measured)
         self.start = stop
         return slices
