@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from dataplane.contract.identity import Content
+from dataplane.contract.identity import Content, MeasuredBy
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import ListingResult
 from dataplane.contract.transform_lineage import ColumnLineage
@@ -218,6 +218,15 @@ class Manifest(TypedDict):
 def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list[FileEntry]]:
     """The parts of a `done` parse or transform result."""
     return result["schema"], Content(*result["content"]), result["files"]
+
+
+def measured_by(files: Iterable[FileEntry]) -> MeasuredBy | None:
+    """The rule of the event times of a fragment's files; None where they have none."""
+    times = next((file["times"] for file in files if "times" in file), None)
+    if times is None or "least_us" not in times:  # by an earlier version
+        return None
+    max_ahead_us = round(times["max_ahead_s"] * 1_000_000)
+    return MeasuredBy(times["column"], max_ahead_us, times["listed_ms"])
 
 
 def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:

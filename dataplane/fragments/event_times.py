@@ -20,12 +20,11 @@ import pyarrow.parquet
 
 from dataplane.contract.jobs import EventTimeRule
 from dataplane.contract.results import FileEntry, MeasuredTimes
-from dataplane.contract.schemas import Schema, field_types
+from dataplane.contract.schemas import EVENT_TIME_TYPES, Schema, field_types
 from dataplane.storage.lake import Lake
 
 PARTITION, OFFSET, APPENDED = "_partition", "_offset", "_timestamp"
-EARLIEST_US = -(2**62)  # before all times of rows
-TYPES = ("timestamp", "timestamp_ntz")
+EARLIEST_US = -(2**63)  # no row has an earlier time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MICROSECONDS = pa.timestamp("us", "UTC")
@@ -36,7 +35,7 @@ def event_times(
 ) -> MeasuredTimes | None:
     """`listed_ms`: when the messages were listed, in milliseconds since 1970; 0: not known. None
     where the column is no time."""
-    if field_types(schema).get(rule["column"]) not in TYPES:
+    if field_types(schema).get(rule["column"]) not in EVENT_TIME_TYPES:
         return None
     partitions: dict[int, _PartitionTimes] = defaultdict(_PartitionTimes)
     ahead = 0
@@ -63,7 +62,7 @@ class _PartitionTimes:
     """The times of one partition of the topic, in the rows read so far."""
 
     newest_us: int = EARLIEST_US
-    least_us: int = -EARLIEST_US
+    least_us: int = 2**63 - 1
     behind_us: int = 0
     last_offset: int = -1
     is_in_order: bool = True
@@ -75,7 +74,10 @@ class _PartitionTimes:
         newest = np.maximum.accumulate(np.concatenate(([self.newest_us], counted)))
         steps = np.diff(offsets, prepend=self.last_offset)
         self.is_in_order = self.is_in_order and bool((steps > 0).all())
-        self.behind_us = max(self.behind_us, int((newest[:-1] - times).max()))
+        is_behind = newest[:-1] > times
+        # Two times may be further apart than 63 bits can say
+        behind = (newest[:-1] - times)[is_behind].view(np.uint64)
+        self.behind_us = max(self.behind_us, int(behind.max(initial=0)))
         self.least_us = min(self.least_us, int(times.min()))
         self.newest_us, self.last_offset = int(newest[-1]), int(offsets[-1])
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
@@ -51,6 +51,7 @@ class StreamEngine(Engine):
     now: int = 0
     is_whole: bool = False  # the next listing finds all there is
     is_unordered: bool = False  # files do not have rows in the order of offsets
+    is_earlier_version: bool = False  # that measured the newest times alone
     slices: list[list[OffsetBounds]] = field(default_factory=list)
     listed: list[int] = field(default_factory=list)  # the minute of each slice
 
@@ -108,6 +109,8 @@ class StreamEngine(Engine):
             limit = self.now_of(task) + rule["max_ahead_s"] / 60
             times = self._times(rows, names, limit, listed_at_ms(task["objects"]))  # type: ignore[typeddict-item]
             times["max_ahead_s"] = rule["max_ahead_s"]
+            if self.is_earlier_version:
+                times = _as_earlier(times)
             result["files"] = [{**file, "times": times} for file in result["files"]]
 
     def now_of(self, task: TaskSpec) -> float:
@@ -150,6 +153,11 @@ class StreamEngine(Engine):
             "behind_us": {} if self.is_unordered else behind,
             "ahead": ahead,
         }
+
+
+def _as_earlier(times: MeasuredTimes) -> MeasuredTimes:
+    fields = {name: times[name] for name in ("column", "listed_ms", "newest_us", "ahead")}  # type: ignore[literal-required]
+    return cast("MeasuredTimes", fields)
 
 
 class StreamWorld(World):

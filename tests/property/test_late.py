@@ -167,6 +167,44 @@ def test_a_slice_without_late_rows_is_taken_as_it_is(world: StreamWorld) -> None
     assert check_late(world, 10, quarantined=False) == 1
 
 
+def test_rows_are_judged_by_the_last_max_ahead(world: StreamWorld) -> None:
+    """Slices are read again with equal rows, and other newest times."""
+    world.engine.now = 1_000
+    world.engine.log = {0: [1_000, 1_300, 990]}
+    rule = "column: t, delay: 5m, max_ahead: {}h"
+    for hours, t in ((1, 1_200), (10, 1_210), (1, 1_220), (10, 1_230)):
+        world.write(rule.format(hours), late="drop")
+        settle(world, whole=True)
+        world.engine.log[0].append(t)
+        settle(world, whole=True)
+        on_time, _ = sorted_out(listed_log(world), 5, hours * HOUR)
+        assert world.rows("orders", COLUMNS) == on_time
+
+
+def test_times_that_an_earlier_version_measured(world: StreamWorld) -> None:
+    """Its slices are read again."""
+    world.engine.now = 1_000
+    world.engine.log = {0: [600, 620, 605, 590]}
+    world.engine.is_earlier_version = True
+    world.write(RULE.format(10))
+    settle(world, whole=True)
+    world.engine.is_earlier_version = False
+    world.write(RULE.format(10), late="drop")
+    settle(world, whole=True)
+    assert check_late(world, 10, quarantined=False) == 2
+
+
+def test_slices_that_an_earlier_driver_measured_are_looked_at(world: StreamWorld) -> None:
+    world.engine.now = 1_000
+    world.engine.log = {0: [600, 620, 605, 590]}
+    world.engine.is_earlier_version = True
+    world.write(RULE.format(10), late="quarantine")
+    settle(world, whole=True)
+    world.engine.log[0] += [609, 610]
+    settle(world, whole=True)
+    assert check_late(world, 10, quarantined=True) == 3
+
+
 def _computed(world: StreamWorld) -> list[str]:
     return [work.partition for work in world.engine.done if work.dataset == "a.orders"]
 

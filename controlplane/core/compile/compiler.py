@@ -47,7 +47,7 @@ from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 from dataplane.contract.results import QUARANTINED
-from dataplane.contract.schemas import Schema, field_types
+from dataplane.contract.schemas import EVENT_TIME_TYPES, Schema, field_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ class _Step:
         if read.event_time is None or declared is None:
             return True
         column = read.event_time.column
-        if field_types(declared).get(column) in ("timestamp", "timestamp_ntz"):
+        if field_types(declared).get(column) in EVENT_TIME_TYPES:
             return True
         message = f"event_time: {column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
         self._refuse("invalid-value", message, "name a column of the schema, or _timestamp")

@@ -94,15 +94,22 @@ class EventTimes:
 @dataclass(frozen=True, slots=True)
 class SliceTimes:
     """The times in one slice, by partition of the topic. `behind_us`: how far a row is behind an
-    earlier one of the slice, or more than that."""
+    earlier one of the slice, or more than that. `is_known`: whether all rows were measured."""
 
     least_us: Mapping[str, int]
     behind_us: Mapping[str, int]
     listed_ms: int = 0
+    is_known: bool = True
 
     @staticmethod
-    def of(measured: Sequence[MeasuredTimes]) -> SliceTimes:
-        """Those of a slice, of which each file has some rows."""
+    def of(times_of_files: Sequence[MeasuredTimes | None]) -> SliceTimes:
+        """Those of a slice, of which each file has some rows. None: not measured."""
+        measured = [times for times in times_of_files if times is not None]
+        listed_ms = max((times["listed_ms"] for times in measured), default=0)
+        # An earlier version measured the newest times alone
+        measured = [times for times in measured if "least_us" in times]
+        if len(measured) < len(times_of_files):
+            return SliceTimes({}, {}, listed_ms, is_known=False)
         least: dict[str, int] = {}
         behind: dict[str, int] = {}
         for partition in {p for times in measured for p in times["least_us"]}:
@@ -114,11 +121,12 @@ class SliceTimes:
             # The order of rows in several files is not known
             newest = [times["newest_us"].get(partition, least[partition]) for times in own]
             behind[partition] = max(newest) - least[partition]
-        listed_ms = max((times["listed_ms"] for times in measured), default=0)
         return SliceTimes(least, behind, listed_ms)
 
     def may_be_late(self, before_us: Mapping[str, int], delay_us: int) -> bool:
         """Whether a row may be late. `before_us`: the newest times of earlier slices."""
+        if not self.is_known:
+            return True
         for partition, least in self.least_us.items():
             if max(self.behind_us[partition], before_us.get(partition, least) - least) > delay_us:
                 return True

@@ -53,11 +53,13 @@ def _limit(rule: LateRule, tasks: Sequence[TaskSpec]) -> Column:
     listed_us = earlier["listed_ms"] * 1_000
     allowed_us = round(rule["max_ahead_s"] * 1_000_000)
     since_us = F.when(listed_us > 0, listed_us).otherwise(F.unix_micros(F.col(APPENDED)))
-    counted = F.when(F.col(AT_US) <= since_us + allowed_us, F.col(AT_US))
+    # Bounds that 64 bits cannot hold: nothing counts, and nothing is late
+    latest_us = F.try_add(since_us, F.lit(allowed_us))
+    counted = F.when(F.col(AT_US) <= latest_us, F.col(AT_US))
     in_slice = Window.partitionBy(LABEL, PARTITION).orderBy(OFFSET)
     before = F.max(counted).over(in_slice.rowsBetween(Window.unboundedPreceding, -1))
     newest_us = F.greatest(earlier["newest_us"][F.col(PARTITION).cast("string")], before)
-    return newest_us - rule["delay_us"]
+    return F.try_subtract(newest_us, F.lit(rule["delay_us"]))
 
 
 def _fail_at_first(limited: DataFrame) -> None:

@@ -44,12 +44,16 @@ def measured(
             "_timestamp": pa.array([appended for *_, appended in rows], pa.timestamp("us", "UTC")),
         }
     )
+    return _measured_in(folder, table, listed_ms, kind)
+
+
+def _measured_in(folder: Path, table: pa.Table, listed_ms: int, kind: str) -> MeasuredTimes | None:
     path = folder / "file.parquet"
     pa.parquet.write_table(table, path, row_group_size=100)
     file: FileEntry = {
         "path": path.name,
         "size": path.stat().st_size,
-        "rows": len(rows),
+        "rows": table.num_rows,
         "stats": {},
     }
     schema = struct_of([field_of("_partition", "integer"), field_of("at", kind)])
@@ -98,6 +102,32 @@ def test_rows_in_another_order_are_behind_by_an_unknown_time(tmp_path: Path) -> 
     times = measured(tmp_path, rows, NOW_MS, "timestamp", offsets=[7, 3, 6, 4])
     assert times is not None
     assert times["behind_us"] == {"1": 0}
+
+
+@pytest.mark.parametrize("first", [NOW, None])
+def test_times_of_all_64_bits(tmp_path: Path, first: datetime | None) -> None:
+    """Avro values may have them: their distance needs 65 bits."""
+    extreme = -(2**63)
+    times = _of_integers(tmp_path, [first and microseconds(first), extreme, extreme + 5, extreme])
+    newest = microseconds(NOW) if first else extreme + 5
+    assert times["least_us"] == {"0": extreme}
+    assert times["behind_us"] == {"0": newest - extreme}
+    assert SliceTimes.of([times]).may_be_late({}, 4)
+
+
+def _of_integers(folder: Path, times: Sequence[int | None]) -> MeasuredTimes:
+    rows = len(times)
+    table = pa.table(
+        {
+            "_partition": pa.array([0] * rows, pa.int32()),
+            "_offset": pa.array(range(rows), pa.int64()),
+            "at": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "_timestamp": pa.array([NOW] * rows, pa.timestamp("us", "UTC")),
+        }
+    )
+    result = _measured_in(folder, table, NOW_MS, "timestamp")
+    assert result is not None
+    return result
 
 
 def test_whether_a_row_of_a_slice_may_be_late() -> None:

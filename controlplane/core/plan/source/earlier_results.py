@@ -27,6 +27,7 @@ from controlplane.core.plan.source.read_extent import ReadCase
 from controlplane.core.plan.windows import Hits, Window
 from dataplane.contract.identity import task_key
 from dataplane.contract.jobs import FootersJob
+from dataplane.contract.results import measured_by
 
 UNCHECKED = "types not checked"
 
@@ -96,10 +97,13 @@ class EarlierResults:
         rule = self._read.event_time
         if fragment is None or rule is None:
             return False
-        own = rule.column, rule.max_ahead_s
-        return not self._read.keeps_late_rows or all(
-            "times" in file and (file["times"]["column"], file["times"]["max_ahead_s"]) == own
-            for file in fragment.files
+        if not self._read.keeps_late_rows:
+            return True
+        measures = [measured_by([file]) for file in fragment.files]
+        return all(
+            measure is not None
+            and (measure.column, measure.max_ahead_us) == (rule.column, rule.max_ahead_us)
+            for measure in measures
         )
 
     def unchecked(self, window: Window) -> Window | None:

@@ -107,10 +107,10 @@ class LateRows:
             fragments = yield from lookups.fragments([part.fragment for part in chunk])
             for part in chunk:
                 files = fragments[part.fragment].files
-                measured = [file["times"] for file in files if "times" in file]
                 if part.key in keys:
-                    slices[part.key] = part, SliceTimes.of(measured), self.newest.newest_us
-                self.newest = self.newest.plus(measured)
+                    times = SliceTimes.of([file.get("times") for file in files])
+                    slices[part.key] = part, times, self.newest.newest_us
+                self.newest = self.newest.plus(f["times"] for f in files if "times" in f)
         self.start = stop
         return slices
 
@@ -123,7 +123,8 @@ def _can_pass(case: Case) -> bool:
 
 def _with_earlier(task: Task, times: SliceTimes, before: Mapping[str, int]) -> Task:
     """The task of a slice, which depends on the newest times before it in the same partitions."""
-    newest_us = {p: at_us for p, at_us in before.items() if p in times.least_us}
+    of_slice = times.least_us if times.is_known else before
+    newest_us = {p: at_us for p, at_us in before.items() if p in of_slice}
     earlier: EarlierMessages = {"newest_us": newest_us, "listed_ms": times.listed_ms}
     key = task_key(task.key, {"earlier": digest("earlier/1", **earlier)})
     assert "slots" in task.spec
