@@ -60,9 +60,11 @@ def _reasons(value: WhyAnswer) -> Iterator[str]:
     """The cause, and further reasons."""
     if value["sentence"]:
         yield f"cause: {value['sentence']}"
-    is_reported = value["held_up"] is not None or value["reason"].startswith("it is up to date")
-    if value["reason"] and not is_reported:
-        yield value["reason"]
+    reason = value["reason"]
+    if reason.startswith("it is up to date"):
+        _, _, reason = reason.partition("; ")  # what follows from its cause
+    if reason and value["held_up"] is None:
+        yield reason
 
 
 def _held_up(held: WhyHeldUp, value: WhyAnswer) -> Iterator[str]:

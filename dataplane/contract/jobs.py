@@ -125,13 +125,30 @@ class WriteJob(TypedDict):
 # --- work of drivers: sources -------------------------------------------------------------------
 
 
+class EventTimeRule(TypedDict):
+    """Which column is the time of an event, and how far ahead of its listing it counts."""
+
+    column: str
+    max_ahead_s: float
+
+
+class LateRule(EventTimeRule):
+    """A row is late if its time is more than a delay before that of an earlier offset of its
+    partition. `fails`: a late row fails its task."""
+
+    delay_us: int
+    fails: bool
+
+
 class DropRule(TypedDict):
-    """A condition, and what becomes of rows that fail it: dropped, or kept apart."""
+    """A condition, and what becomes of rows that fail it: dropped, or kept apart. `late`: in place
+    of the text of a condition."""
 
     id: str
     name: str
     check: str
     quarantine: NotRequired[bool]
+    late: NotRequired[LateRule]
 
 
 class DropRules(TypedDict):
@@ -178,13 +195,6 @@ class InferJob(SourceJob):
 class FootersJob(SourceJob):
     """The job of tasks that ask whether a version without the table of types read source objects as
     they are."""
-
-
-class EventTimeRule(TypedDict):
-    """Which column is the time of an event, and how far ahead of its listing it counts."""
-
-    column: str
-    max_ahead_s: float
 
 
 class ParseJob(SourceJob, FragmentJob):

@@ -13,7 +13,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
     section,
 )
-from controlplane.core.blueprint.event_time import EVENT_TIME
+from controlplane.core.blueprint.event_time import EVENT_TIME, KEPT, LATE
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.source_refresh import SourceRefresh, StreamRefresh
@@ -160,6 +160,10 @@ def _report(fields: Fields, reading: Reading) -> None:
             "the key 'registry' is missing",
             "registry: http://host:port",
         )
+    if fields[LATE] != LATE.default and (kind == "raw" or fields[EVENT_TIME] is None):
+        message = f"late: {fields[LATE]} needs the key 'event_time', and values that are not raw"
+        hint = "event_time: {column: at, delay: 10m}"
+        problems.add(fields.present((LATE,))[0].place, "conflicting-keys", message, hint)
     for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in allowed):
         message = f"{extra.text!r} says nothing of {kind} values"
         hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
@@ -212,6 +216,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         ),
         is_growing=True,
         event_time=fields[EVENT_TIME],
+        keeps_late_rows=fields[LATE] == KEPT,
     )
 
 
@@ -238,6 +243,7 @@ READ_KEYS = (
     ON_BAD_RECORD,
     SCHEMA_CHANGE,
     EVENT_TIME,
+    LATE,
 )
 READ = Nested(section(READ_KEYS), _read)
 

@@ -118,6 +118,7 @@ class Read:
     is_watched: bool = False
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
     event_time: EventTime | None = None  # of a topic
+    keeps_late_rows: bool = False  # another component takes them out
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +176,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says
+    """One expectation on a dataset's rows. Exactly one of `check`, `unique`, `rows` and `late` says
     something.
 
     `text` places the condition of `check`; `rows` are the least and the most of them. `threshold`
-    is the share of rows that may fail.
+    is the share of rows that may fail. `late`: rows are to be on time, by this rule.
     """
 
     name: str
@@ -191,9 +192,12 @@ class Expectation:
     on_fail: str
     threshold: float
     unique_places: tuple[Position, ...] = field(default=(), compare=False)
+    late: EventTime | None = None
 
     @property
     def in_words(self) -> str:
+        if self.late is not None:
+            return f"{self.late.column} at most {self.late.delay_s:g} s behind earlier messages"
         if self.rows is not None:
             bounds = zip(("min", "max"), self.rows, strict=True)
             return f"rows {', '.join(f'{word} {bound}' for word, bound in bounds if bound is not None)}"

@@ -55,12 +55,16 @@ def has_columns(read: Read) -> bool:
 
 
 def logic_options(read: Read) -> dict[str, str]:
-    """Options that can change rows: not those that refer to secrets."""
-    return {
+    """Options that can change rows: not those that refer to secrets. Where late rows are judged by
+    event times, the rule of these is among them."""
+    options = {
         name: text
         for name, text in read.options
         if is_files(read) or not text.startswith("secret://")
     }
+    if read.keeps_late_rows and (rule := read.event_time) is not None:
+        options["event_time"] = f"{rule.column} {rule.max_ahead_us}"
+    return options
 
 
 def listing_id(read: Read, location: str) -> bytes:
