@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow
-from pydantic import ValidationError
-from pyiceberg.exceptions import ResolveError
+from pyiceberg.exceptions import ResolveError, ValidationError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from dataplane.contract.hosts import REFUSED
@@ -33,6 +32,7 @@ STORE_PROPERTIES = (
     "s3.secret-access-key",
     "s3.session-token",
 )
+LONGEST_REASON = 500  # characters of another library's words
 _BROKEN = (ValueError, LookupError, TypeError, EOFError, OverflowError, RecursionError)
 
 
@@ -127,5 +127,6 @@ def table_errors(name: str) -> Iterator[None]:
         message = f"the metadata of the Iceberg table {name} does not fit into memory"
         raise TaskFailure("listing-too-large", f"{message}: expire snapshots, or compact") from e
     except (ValidationError, ResolveError, pyarrow.ArrowException, OSError, *_BROKEN) as e:
-        message = f"the Iceberg table {name} cannot be read: {type(e).__name__}: {e}"
+        reason = " ".join(f"{type(e).__name__}: {e}".split())[:LONGEST_REASON]
+        message = f"the Iceberg table {name} cannot be read: {reason}"
         raise TaskFailure("unreadable", message, "infrastructure") from e
