@@ -42,7 +42,7 @@ class IcebergTables:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.uri = folder, f"sqlite:///{folder}/catalog.db"
-        self.catalog = SqlCatalog("default", uri=self.uri, warehouse=f"file://{folder}/lake")
+        self.catalog = SqlCatalog("default", uri=self.uri, warehouse=f"file://{folder}/warehouse")
         self.catalog.create_namespace("shop")
 
     def close(self) -> None:

@@ -132,14 +132,14 @@ def _object(
 ) -> tuple[str, SourceObject]:
     path, partition = task.file.file_path, _identity_values(table, task.file)
     name = path.removeprefix(f"{table.metadata.location.rstrip('/')}/")
-    fields, always = table.fields, {*ids, *_filled(table, partition)}
+    fields, own_ids = table.fields, {*ids, *_filled(table, task.file, partition)}
     source: SourceObject = {
         "name": name,
         "uri": _uri(table, path),
         "size": task.file.file_size_in_bytes,
         "modified_ms": 0,
         "version": "",
-        "columns": own_columns(fields, field_id, lambda field, _: field_id(field) in always),
+        "columns": own_columns(fields, field_id, lambda field, _: field_id(field) in own_ids),
         "detail": {
             "path": path,
             "rows": task.file.record_count,
@@ -172,14 +172,13 @@ def _identity_values(table: IcebergTable, file: DataFile) -> list[Json]:
     return values
 
 
-def _filled(table: IcebergTable, partition: Sequence[Json]) -> Iterator[str]:
+def _filled(table: IcebergTable, file: DataFile, partition: Sequence[Json]) -> Iterator[str]:
     """Ids of columns that have values in a file which lacks them."""
     for field in table.schema.fields:
         if field.initial_default is not None:
             yield str(field.field_id)
-    specs = table.metadata.specs().values()
-    if any(value is not None for value in partition):
-        yield from (str(field.source_id) for spec in specs for field in spec.fields)
+    keys = table.metadata.specs()[file.spec_id].fields
+    yield from (str(k.source_id) for k, v in zip(keys, partition, strict=True) if v is not None)
 
 
 def version_of(fields: Sequence[Field], source: SourceObject) -> str:

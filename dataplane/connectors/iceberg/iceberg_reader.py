@@ -24,6 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType
 
 from dataplane.connectors.iceberg.iceberg_listing import version_of
+from dataplane.connectors.iceberg.null_projection import keep_nulls
 from dataplane.connectors.iceberg.open_table import IcebergTable, open_table
 from dataplane.connectors.iceberg.table_types import has_texts, unheld, with_texts
 from dataplane.contract.jobs import SourceJob
@@ -103,6 +104,7 @@ def _file_reader(table: IcebergTable, arrow: Any) -> Callable[[Iterator[Any]], I
     properties = dict(table.files.properties)
 
     def call(batches: Iterator[Any]) -> Iterator[Any]:
+        keep_nulls()
         scan = _scan(metadata, properties, columns)
         for batch in batches:
             for row in batch.to_pylist():

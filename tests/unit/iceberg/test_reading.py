@@ -319,6 +319,20 @@ def test_broken_metadata_is_a_clear_error(
         list(partitions(hostile(tables, **changes)))
 
 
+def test_a_type_that_spark_cannot_hold_is_named(tables: IcebergTables) -> None:
+    fields = [{"id": n, "name": f"c{n}", "required": False, "type": "long"} for n in (1, 2)]
+    schema = {
+        "type": "struct",
+        "schema-id": 0,
+        "fields": [{**fields[0], "type": "timestamp_ns"}, fields[1]],
+    }
+    job = hostile(tables, **{"format-version": 3, "next-row-id": 0, "schemas": [schema]})
+    reader = IcebergReading(cast("SparkSession", None), open_table(job, job["location"]))
+    with pytest.raises(TaskFailure, match="column c1 has the type timestamp_ns"):
+        reader.schema([])
+    assert [field["name"] for field in reader.table.fields] == ["c2"]
+
+
 def test_metadata_leads_to_no_refused_place(tables: IcebergTables) -> None:
     table = tables.create(rows_of(1))
     for path in ("/proc/self/environ", "file:///proc/1/x.parquet", "https://host/x.parquet"):
