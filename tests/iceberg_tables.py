@@ -31,6 +31,7 @@ from pyiceberg.typedef import Record
 from pyroaring import BitMap
 
 from dataplane.connectors.iceberg.iceberg_listing import partitions
+from dataplane.connectors.iceberg.null_projection import keep_nulls
 from dataplane.contract.source_objects import ListedPartition
 from tests.unit.listing.location import list_job
 
@@ -41,6 +42,7 @@ class IcebergTables:
     """A catalogue in SQLite, and tables below the folder."""
 
     def __init__(self, folder: Path) -> None:
+        keep_nulls()  # pyiceberg writes NULL as it reads it
         self.folder, self.uri = folder, f"sqlite:///{folder}/catalog.db"
         self.catalog = SqlCatalog("default", uri=self.uri, warehouse=f"file://{folder}/warehouse")
         self.catalog.create_namespace("shop")

@@ -17,15 +17,11 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from dataplane.connectors.iceberg import table_files
 from dataplane.connectors.iceberg.iceberg_listing import check, partitions
-from dataplane.connectors.iceberg.iceberg_reader import IcebergReading, _file_reader
+from dataplane.connectors.iceberg.iceberg_reader import IcebergReading
 from dataplane.connectors.iceberg.open_table import open_table
-from dataplane.contract.results import LABEL
-from dataplane.contract.schemas import canonical_schema, struct_of
-from dataplane.spark.spark_schemas import spark_type
 from dataplane.task_failures import TaskFailure
 from tests.iceberg_tables import (
     NAME,
@@ -36,6 +32,7 @@ from tests.iceberg_tables import (
     rows_of,
     sources,
 )
+from tests.unit.iceberg.reading import rows_of_job
 from tests.unit.listing.location import list_job
 
 
@@ -53,17 +50,7 @@ def reading(tables: IcebergTables, **settings: Any) -> IcebergReading:
 
 
 def rows_read(tables: IcebergTables, **settings: Any) -> list[dict[str, Any]]:
-    """The rows of all listed files, by the function that Spark's Python workers call."""
-    reader = reading(tables, **settings)
-    schema = spark_type(canonical_schema(struct_of(reader.table.fields))).add(LABEL, "string")
-    call = _file_reader(reader.table, to_arrow_schema(schema, timezone="UTC"))
-    objects = [p["objects"][0] for p in tables.listed(**settings).values()]
-    work = [
-        {LABEL: o["name"], "file": json.dumps({**o["detail"], "size": o["size"]})} for o in objects
-    ]
-    batches = call(iter([pa.RecordBatch.from_pylist(work)])) if work else ()
-    rows = [row for batch in batches for row in batch.to_pylist()]
-    return [{name: value for name, value in row.items() if name != LABEL} for row in rows]
+    return rows_of_job(tables.job(**settings))
 
 
 def agrees(tables: IcebergTables, table: Table) -> bool:
