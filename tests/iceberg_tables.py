@@ -127,15 +127,17 @@ def commit_deletes(
     newest = io.new_output(f"{place}-list.avro")
     with write_manifest_list(2, newest, id, before.snapshot_id, sequence(), "deflate") as manifests:
         manifests.add_manifests([*before.manifests(io), manifest.to_manifest_file()])
-    snapshot = Snapshot(
-        snapshot_id=id,
-        parent_snapshot_id=before.snapshot_id,
-        sequence_number=sequence(),
-        manifest_list=f"{place}-list.avro",
-        summary=Summary(Operation.DELETE),
-        schema_id=table.schema().schema_id,
-    )
-    reference = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=id)
+    facts: dict[str, Any] = {
+        "snapshot-id": id,
+        "parent-snapshot-id": before.snapshot_id,
+        "sequence-number": sequence(),
+        "manifest-list": f"{place}-list.avro",
+        "summary": Summary(Operation.DELETE),
+        "schema-id": table.schema().schema_id,
+    }
+    snapshot = Snapshot(**facts)
+    named: dict[str, Any] = {"ref-name": "main", "type": "branch", "snapshot-id": id}
+    reference = SetSnapshotRefUpdate(**named)
     with table.transaction() as transaction:
         transaction._apply((AddSnapshotUpdate(snapshot=snapshot), reference))
 

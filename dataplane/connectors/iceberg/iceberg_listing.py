@@ -167,8 +167,8 @@ def _identity_values(table: IcebergTable, file: DataFile) -> list[Json]:
     for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
         kind = schema.find_type(field.source_id) if field.source_id in schema.field_ids else None
         value = file.partition[place] if isinstance(field.transform, IdentityTransform) else None
-        is_value = value is not None and isinstance(kind, PrimitiveType)
-        values.append(to_json(kind, value) if is_value else None)
+        is_primitive = value is not None and isinstance(kind, PrimitiveType)
+        values.append(to_json(kind, value) if is_primitive else None)  # type: ignore[arg-type]  # mypy does not see that it is one
     return values
 
 

@@ -32,9 +32,14 @@ class NullProjection(ArrowProjectionVisitor):
 
 
 def _with_nulls(projected: pa.Array | None, original: pa.Array | None) -> pa.Array | None:
+    """An offset that is NULL makes its list NULL, also in a slice and of types of an extension."""
     if projected is None or original is None or not original.null_count:
         return projected
-    return pc.if_else(original.is_valid(), projected, pa.scalar(None, projected.type))
+    valid = pa.concat_arrays([original.is_valid(), pa.array([True])])
+    offsets = pc.if_else(valid, projected.offsets, pa.scalar(None, projected.offsets.type))
+    if isinstance(projected, pa.MapArray):
+        return pa.MapArray.from_arrays(offsets, projected.keys, projected.items, projected.type)
+    return type(projected).from_arrays(offsets, projected.values, projected.type)
 
 
 def keep_nulls() -> None:

@@ -33,7 +33,7 @@ _SELECT = (
 
 
 @dataclass(frozen=True, slots=True)
-class TableAddress:
+class MetadataAddress:
     """`location`: of a file of metadata. A REST catalogue gives the metadata itself, and what it
     says about the store."""
 
@@ -42,16 +42,16 @@ class TableAddress:
     store: Mapping[str, str] | None = None
 
 
-def table_address(job: ConnectorJob, place: str) -> TableAddress:
+def table_address(job: ConnectorJob, place: str) -> MetadataAddress:
     """`place`: the path, where the component names no catalogue. TaskFailure where there is no such
     table."""
     settings = job.get("settings") or {}
     if "table" not in settings:
-        return TableAddress(_metadata_path(job, place))
+        return MetadataAddress(_metadata_path(job, place))
     uri = resolved(settings["catalog.uri"])
     if uri.startswith(("http://", "https://")):
         return _by_rest(settings, uri.rstrip("/"))
-    return TableAddress(_by_sql(settings, uri))
+    return MetadataAddress(_by_sql(settings, uri))
 
 
 def _missing(table: str, where: str) -> TaskFailure:
@@ -81,7 +81,7 @@ def _metadata_path(job: ConnectorJob, place: str) -> str:
 # --- REST ---------------------------------------------------------------------------------------
 
 
-def _by_rest(settings: ConnectorSettings, uri: str) -> TableAddress:
+def _by_rest(settings: ConnectorSettings, uri: str) -> MetadataAddress:
     warehouse = settings.get("catalog.warehouse")
     query = f"?{urlencode({'warehouse': warehouse})}" if warehouse else ""
     config = _get(settings, f"{uri}/v1/config{query}") or {}
@@ -93,7 +93,7 @@ def _by_rest(settings: ConnectorSettings, uri: str) -> TableAddress:
     if answer is None:
         raise _missing(settings["table"], f"the catalogue {uri}")
     location = str(answer.get("metadata-location") or answer["metadata"]["location"])
-    return TableAddress(location, answer["metadata"], _store(answer, location))
+    return MetadataAddress(location, answer["metadata"], _store(answer, location))
 
 
 def _store(answer: Json, location: str) -> dict[str, str]:
