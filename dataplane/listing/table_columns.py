@@ -24,7 +24,7 @@ def own_columns(
 ) -> list[str]:
     """The present names of the columns that a file has, each followed by the fields in it.
 
-    `is_own` is asked for a field and the NESTED path of identities that leads to it.
+    `is_own` gets a field and the NESTED path of identities that leads to it.
     """
 
     def walk(fields: Iterable[Json], place: str, named: str) -> Iterator[str]:

@@ -65,13 +65,18 @@ def planned_files(table: IcebergTable) -> list[FileScanTask]:
         return []
     bounds, paths = ListingBounds.of(os.environ), set[str]()
 
-    def check_entry(entry: ManifestEntry) -> bool:
+    def check_entry(listed_file: ManifestEntry) -> bool:
         bounds.count()
-        _check_file(table, entry.data_file)
-        if entry.data_file.content == DataFileContent.DATA and entry.data_file.file_path in paths:
-            message = f"the Iceberg table {table.name} names {entry.data_file.file_path} twice"
+        _check_file(table, listed_file.data_file)
+        if (
+            listed_file.data_file.content == DataFileContent.DATA
+            and listed_file.data_file.file_path in paths
+        ):
+            message = (
+                f"the Iceberg table {table.name} names {listed_file.data_file.file_path} twice"
+            )
             raise TaskFailure("unreadable", f"{message}: its manifests are damaged")
-        paths.add(entry.data_file.file_path)
+        paths.add(listed_file.data_file.file_path)
         return True
 
     files = MetadataFiles(table.files)
@@ -166,9 +171,9 @@ def _identity_values(table: IcebergTable, file: DataFile) -> list[Json]:
     schema, values = table.metadata.schema(), list[Json]()
     for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
         kind = schema.find_type(field.source_id) if field.source_id in schema.field_ids else None
-        value = file.partition[place] if isinstance(field.transform, IdentityTransform) else None
-        is_primitive = value is not None and isinstance(kind, PrimitiveType)
-        values.append(to_json(kind, value) if is_primitive else None)  # type: ignore[arg-type]  # mypy does not see that it is one
+        part = file.partition[place] if isinstance(field.transform, IdentityTransform) else None
+        is_primitive = part is not None and isinstance(kind, PrimitiveType)
+        values.append(to_json(kind, part) if is_primitive else None)  # type: ignore[arg-type]  # mypy does not see that it is one
     return values
 
 

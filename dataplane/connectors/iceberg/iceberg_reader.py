@@ -86,7 +86,7 @@ class IcebergReading:
         for _, source in objects:
             for path in (source["detail"]["path"], *(p for p, _ in source["detail"]["deletes"])):
                 self.table.files.check_place(path)
-        work = [(label, json.dumps(_entry(source))) for label, source in objects]
+        work = [(label, json.dumps(_facts(source))) for label, source in objects]
         files = self.session.createDataFrame(work, f"{LABEL} STRING, file STRING")
         schema = spark_type(canonical_schema(struct_of(self.table.fields)))
         schema = schema.add(LABEL, StringType())
@@ -94,7 +94,7 @@ class IcebergReading:
         return files.repartition(min(len(work), MOST_PARTS)).mapInArrow(read, schema)
 
 
-def _entry(source: SourceObject) -> Json:
+def _facts(source: SourceObject) -> Json:
     return {**source["detail"], "size": source["size"]}
 
 
@@ -121,8 +121,7 @@ def _without_history(metadata: TableMetadata) -> str:
     """The metadata as JSON, without what may be long and reads no file."""
     own = metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
     history = ("snapshots", "refs", "snapshot-log", "metadata-log", "current-snapshot-id")
-    kept = {name: value for name, value in own.items() if name not in history}
-    return json.dumps(kept)
+    return json.dumps({name: part for name, part in own.items() if name not in history})
 
 
 def _held_columns(schema: IcebergSchema) -> str:
@@ -139,24 +138,22 @@ def _scan(metadata: str, properties: Mapping[str, str], columns: str) -> ArrowSc
     )
 
 
-def _task(metadata: TableMetadata, entry: Json) -> FileScanTask:
+def _task(metadata: TableMetadata, facts: Json) -> FileScanTask:
     """What a manifest says of a data file and its deletes, as far as it takes to read the rows."""
     values = list[Json]()
-    for field, value in zip(
-        metadata.specs()[entry["spec"]].fields, entry["partition"], strict=True
-    ):
-        kind = None if value is None else metadata.schema().find_type(field.source_id)
-        values.append(from_json(kind, value) if isinstance(kind, PrimitiveType) else None)
+    for field, part in zip(metadata.specs()[facts["spec"]].fields, facts["partition"], strict=True):
+        kind = None if part is None else metadata.schema().find_type(field.source_id)
+        values.append(from_json(kind, part) if isinstance(kind, PrimitiveType) else None)
     file = DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=entry["path"],
+        file_path=facts["path"],
         file_format=FileFormat.PARQUET,
         partition=Record(*values),
-        record_count=entry["rows"],
-        file_size_in_bytes=entry["size"],
+        record_count=facts["rows"],
+        file_size_in_bytes=facts["size"],
     )
-    file.spec_id = entry["spec"]
-    return FileScanTask(file, {_deletes(*of) for of in entry["deletes"]})
+    file.spec_id = facts["spec"]
+    return FileScanTask(file, {_deletes(*of) for of in facts["deletes"]})
 
 
 def _deletes(path: str, kind: str) -> DataFile:

@@ -86,19 +86,19 @@ def _types_within(kind: IcebergType) -> list[IcebergType]:
             return []
 
 
-def with_texts(value: object) -> object:
+def with_texts(cell: object) -> object:
     """A value of Python with times of day and UUIDs as texts."""
-    match value:
+    match cell:
         case uuid.UUID():
-            return str(value)
+            return str(cell)
         case datetime.time():
-            return value.isoformat(timespec="microseconds")
+            return cell.isoformat(timespec="microseconds")
         case dict():
-            return {name: with_texts(inner) for name, inner in value.items()}
+            return {name: with_texts(inner) for name, inner in cell.items()}
         case list() | tuple():
-            return type(value)(with_texts(inner) for inner in value)
+            return type(cell)(with_texts(inner) for inner in cell)
         case _:
-            return value
+            return cell
 
 
 def _field(field: NestedField) -> Field:

@@ -11,7 +11,10 @@ from dataplane.contract.jdbc_options import SCHEMES
 from dataplane.task_failures import TaskFailure
 
 
-@pytest.mark.parametrize("connector", ["files", "delta", "jdbc", "kafka", "python", "dlt", "spark"])
+SOURCES = ["files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark"]
+
+
+@pytest.mark.parametrize("connector", SOURCES)
 def test_sources_are_registered(connector: str) -> None:
     assert callable(lister(connector))
     assert callable(checker(connector))
