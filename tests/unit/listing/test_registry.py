@@ -10,7 +10,6 @@ from dataplane.connectors.registry import checker, lister, reader, writer
 from dataplane.contract.jdbc_options import SCHEMES
 from dataplane.task_failures import TaskFailure
 
-
 SOURCES = ["files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark"]
 
 
