@@ -90,18 +90,27 @@ class _DeleteManifest(ManifestWriterV2):
 
 
 def delete_rows(table: Table, positions: Mapping[str, Sequence[int]], kind: str = "PARQUET") -> str:
-    """Delete rows of data files by position, by a Parquet file or (PUFFIN) by deletion vectors. The
+    """Delete rows of data files of one partition by position, by a Parquet file or (PUFFIN) by deletion vectors. The
     path of the file of deletes."""
     path = f"{table.location()}/data/{uuid.uuid4()}-deletes.{kind.lower()}"
     content = _puffin(positions) if kind == "PUFFIN" else _position_file(positions)
     with table.io.new_output(path).create() as file:
         file.write(content)
-    commit_deletes(table, path, DataFileContent.POSITION_DELETES, kind, len(content))
+    partitions_of = {t.file.file_path: t.file.partition for t in table.scan().plan_files()}
+    partition = partitions_of[next(iter(positions))]
+    commit_deletes(
+        table, path, DataFileContent.POSITION_DELETES, kind, len(content), partition=partition
+    )
     return path
 
 
 def commit_deletes(
-    table: Table, path: str, content: DataFileContent, kind: str, size: int = 1
+    table: Table,
+    path: str,
+    content: DataFileContent,
+    kind: str,
+    size: int = 1,
+    partition: Record | None = None,
 ) -> None:
     """A snapshot that adds one file of deletes to the present one."""
     table.refresh()
@@ -112,7 +121,7 @@ def commit_deletes(
         content=content,
         file_path=path,
         file_format=FileFormat(kind),
-        partition=Record(),
+        partition=partition or Record(),
         record_count=1,
         file_size_in_bytes=size,
         equality_ids=[1] if content == DataFileContent.EQUALITY_DELETES else None,

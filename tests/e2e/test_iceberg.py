@@ -50,12 +50,17 @@ def story(module_folder: Path, tables: IcebergTables) -> Iterator[Served]:
                 yield Served(workspace, service, api, "lake", reads=1)
 
 
+def without_nulls(rows: list[dict[str, Any]]) -> list[str]:
+    """A column that no file has is NULL in the table, and none of the dataset."""
+    return sorted(str({name: v for name, v in row.items() if v is not None}) for row in rows)
+
+
 def test_after_each_change_the_dataset_is_the_table(story: Served, tables: IcebergTables) -> None:
     table = tables.catalog.load_table(NAME)
 
     def assert_equal(work: int) -> None:
         expected = table.refresh().scan().to_arrow().to_pylist()
-        assert sorted(story.rows("orders"), key=repr) == sorted(expected, key=repr)
+        assert without_nulls(story.rows("orders")) == without_nulls(expected)
         ids = [row["id"] for row in expected]
         assert story.rows("totals") == [{"n": len(ids), "ids": sum(ids)}]
         assert story.work() == work
