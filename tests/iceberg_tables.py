@@ -90,8 +90,8 @@ class _DeleteManifest(ManifestWriterV2):
 
 
 def delete_rows(table: Table, positions: Mapping[str, Sequence[int]], kind: str = "PARQUET") -> str:
-    """Delete rows of data files of one partition by position, by a Parquet file or (PUFFIN) by deletion vectors. The
-    path of the file of deletes."""
+    """Delete rows of data files of one partition by position, by a Parquet file or (PUFFIN) by
+    deletion vectors. The path of the file of deletes."""
     path = f"{table.location()}/data/{uuid.uuid4()}-deletes.{kind.lower()}"
     content = _puffin(positions) if kind == "PUFFIN" else _position_file(positions)
     with table.io.new_output(path).create() as file:
@@ -160,25 +160,29 @@ def _position_file(positions: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def _puffin(positions: Mapping[str, Sequence[int]]) -> bytes:
-    """https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type"""
+    return puffin_file({path: vector(BitMap(places)) for path, places in positions.items()})
+
+
+def vector(bitmap: BitMap, *, key: int = 0, count: int = 1) -> bytes:
+    """A blob of deleted positions. `key`: of its bitmap; `count`: the number of bitmaps that it
+    says to have."""
+    content = bytes.fromhex("d1d33964") + count.to_bytes(8, "little") + key.to_bytes(4, "little")
+    content += bitmap.serialize()
+    return len(content).to_bytes(4, "big") + content + zlib.crc32(content).to_bytes(4, "big")
+
+
+def puffin_file(vectors: Mapping[str, bytes], **more: Any) -> bytes:
+    """https://iceberg.apache.org/puffin-spec/#deletion-vector-v1-blob-type
+
+    `vectors`: blobs by the data file. `more`: further properties of each blob in the footer."""
     content, blobs = bytearray(b"PFA1"), []
-    for path, places in positions.items():
-        vector = bytes.fromhex("d1d33964") + (1).to_bytes(8, "little") + bytes(4)
-        vector += BitMap(places).serialize()
-        blob = len(vector).to_bytes(4, "big") + vector + zlib.crc32(vector).to_bytes(4, "big")
-        blobs.append(
-            {
-                "type": "deletion-vector-v1",
-                "fields": [],
-                "snapshot-id": -1,
-                "sequence-number": -1,
-                "offset": len(content),
-                "length": len(blob),
-                "properties": {"referenced-data-file": path, "cardinality": str(len(places))},
-            }
-        )
+    for path, blob in vectors.items():
+        place = {"offset": len(content), "length": len(blob)}
+        ids = {"fields": [], "snapshot-id": -1, "sequence-number": -1}
+        properties = {"referenced-data-file": path}
+        kind = {"type": "deletion-vector-v1", "properties": properties}
+        blobs.append({**kind, **place, **ids, **more})
         content += blob
     footer = json.dumps({"blobs": blobs}).encode()
-    return (
-        bytes(content) + b"PFA1" + footer + len(footer).to_bytes(4, "little") + bytes(4) + b"PFA1"
-    )
+    size = len(footer).to_bytes(4, "little")
+    return bytes(content) + b"PFA1" + footer + size + bytes(4) + b"PFA1"

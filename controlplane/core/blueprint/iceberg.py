@@ -25,7 +25,7 @@ from controlplane.core.blueprint.value_kinds import (
 
 CATALOGUE = "iceberg:"  # begins the place of a table that a catalogue finds
 NOTHING: Settings = ()
-_URIS = ("https://", "http://", "sqlite:///", "postgresql://")
+_URIS = ("https://", "http://", "sqlite:////", "postgresql://")
 
 
 def _uri(text: str) -> Fault | None:
@@ -38,11 +38,22 @@ def _uri(text: str) -> Fault | None:
     return text_forms.no_system_place(path) or text_forms.no_link_local(text)
 
 
+def _path(text: str) -> Fault | None:
+    scheme = text.partition("://")[0] if "://" in text else "file"
+    if scheme not in ("file", "s3"):
+        hint = "name a local folder, or s3://bucket/folder"
+        return Fault("not-supported", f"no Iceberg tables are read from {shown(text)}", hint)
+    if any(c in text for c in text_forms.GLOB_CHARACTERS):
+        message = f"{shown(text)} holds one of {' '.join(text_forms.GLOB_CHARACTERS)}"
+        return Fault("invalid-path", message, "name one table")
+    return text_forms.source_path(text)
+
+
 _table = text_forms.matching(r"[^./\s]+(\.[^./\s]+)+", "a table with its namespace: shop.orders")
 
 PATH: Key[str | None] = Key(
     "path",
-    Text((text_forms.source_path, text_forms.no_server, text_forms.no_glob)),
+    Text((_path,)),
     None,
     "Folder of a table that has metadata/version-hint.text, or a file of metadata.",
     example="/data/events/metadata/v12.metadata.json",

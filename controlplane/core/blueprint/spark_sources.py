@@ -40,7 +40,7 @@ NOTHING: Settings = ()
 
 CONNECTOR_OF: Mapping[str, str] = MappingProxyType(
     dict.fromkeys(("csv", "json", "parquet", "orc", "avro", "xml", "text", "binaryfile"), "files")
-    | {name: name for name in ("delta", "iceberg", "jdbc", "kafka")}
+    | {"delta": "delta", "jdbc": "jdbc", "kafka": "kafka"}
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.conversions import from_json
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO, _read_all_delete_files
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import FileScanTask
@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType
 
+from dataplane.connectors.iceberg.deleted_positions import deleted_positions
 from dataplane.connectors.iceberg.iceberg_listing import version_of
 from dataplane.connectors.iceberg.null_projection import keep_nulls
 from dataplane.connectors.iceberg.open_table import IcebergTable, open_table
@@ -108,8 +109,9 @@ def _file_reader(table: IcebergTable, arrow: Any) -> Callable[[Iterator[Any]], I
         scan = _scan(metadata, properties, columns)
         for batch in batches:
             for row in batch.to_pylist():
-                task = _task(scan._table_metadata, json.loads(row["file"]))
-                deletes = _read_all_delete_files(scan._io, [task])
+                facts = json.loads(row["file"])
+                task, path = _task(scan._table_metadata, facts), facts["path"]
+                deletes = {path: deleted_positions(scan._io, path, facts["deletes"])}
                 # `to_record_batches` would hold all rows of the file at once
                 for read in scan._record_batches_from_scan_tasks_and_deletes([task], deletes):
                     yield _as_spark(read, row[LABEL], scan._projected_schema, arrow)
@@ -139,7 +141,7 @@ def _scan(metadata: str, properties: Mapping[str, str], columns: str) -> ArrowSc
 
 
 def _task(metadata: TableMetadata, facts: Json) -> FileScanTask:
-    """What a manifest says of a data file and its deletes, as far as it takes to read the rows."""
+    """What a manifest says of a data file, as far as it takes to read the rows."""
     values = list[Json]()
     for field, part in zip(metadata.specs()[facts["spec"]].fields, facts["partition"], strict=True):
         kind = None if part is None else metadata.schema().find_type(field.source_id)
@@ -153,18 +155,7 @@ def _task(metadata: TableMetadata, facts: Json) -> FileScanTask:
         file_size_in_bytes=facts["size"],
     )
     file.spec_id = facts["spec"]
-    return FileScanTask(file, {_deletes(*of) for of in facts["deletes"]})
-
-
-def _deletes(path: str, kind: str) -> DataFile:
-    return DataFile.from_args(
-        content=DataFileContent.POSITION_DELETES,
-        file_path=path,
-        file_format=FileFormat(kind),
-        partition=Record(),
-        record_count=0,
-        file_size_in_bytes=0,
-    )
+    return FileScanTask(file)
 
 
 def _as_spark(batch: Any, label: str, columns: IcebergSchema, arrow: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyiceberg.schema import Schema
-from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
@@ -46,7 +45,7 @@ def open_table(job: ConnectorJob, place: str) -> IcebergTable:
         if address.metadata is not None:
             metadata = TableMetadataUtil.parse_obj(address.metadata)
         else:
-            metadata = FromInputFile.table_metadata(files.new_metadata(address.location))
+            metadata = TableMetadataUtil.parse_raw(files.metadata_text(address.location))
         snapshot = _snapshot(name, metadata, settings)
         schema = _schema(metadata, settings, snapshot)
         return IcebergTable(name, metadata, files, snapshot, schema)

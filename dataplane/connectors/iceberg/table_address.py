@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from dataplane.connectors.iceberg.table_files import METADATA_BYTES, check_host, open_files
 from dataplane.contract.jobs import ConnectorJob, ConnectorSettings, SourceJob
@@ -26,6 +26,8 @@ HINT_BYTES = 1000
 SUFFIX = ".metadata.json"
 # A reader says that it wants keys of the store, and not links
 _DELEGATION = {"X-Iceberg-Access-Delegation": "vended-credentials"}
+LONGEST_ROW = 1 << 20  # bytes
+MOST_STEPS = 10_000_000  # of SQLite: the table may be a view that never ends
 _SELECT = (
     "SELECT metadata_location FROM iceberg_tables"
     " WHERE catalog_name = {0} AND table_namespace = {0} AND table_name = {0}"
@@ -152,6 +154,8 @@ def _row_of_sqlite(uri: str, names: tuple[str, ...]) -> tuple[str, ...] | None:
     try:
         address = f"file:{quote(path)}?mode=ro"
         with closing(sqlite3.connect(address, uri=True, timeout=10)) as database:
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_ROW)
+            database.set_progress_handler(lambda: 1, MOST_STEPS)  # ends the query
             row: tuple[str, ...] | None = database.execute(_SELECT.format("?"), names).fetchone()
             return row
     except sqlite3.Error as e:
@@ -165,22 +169,34 @@ def _row(settings: ConnectorSettings, uri: str, names: tuple[str, ...]) -> tuple
     except ModuleNotFoundError as e:
         message = "a SQL catalogue in PostgreSQL needs: pip install 'headgate[postgresql]'"
         raise TaskFailure("missing-package", message, "infrastructure") from e
-    parts = urlsplit(uri)
-    if parts.scheme != "postgresql" or parts.query or not parts.hostname:
-        written = settings["catalog.uri"]
-        forms = "https://host/path, sqlite:////path/file.db or postgresql://host:5432/database"
-        raise TaskFailure("bad-url", f"{written} is no catalogue of one of these forms: {forms}")
+    parts, port = _parts_of_postgresql(settings, uri)
     check_host(uri)
     try:
         with psycopg.connect(
             host=parts.hostname,
-            port=parts.port or 5432,
-            dbname=parts.path[1:],
-            user=resolved(settings.get("catalog.user", parts.username or "")),
-            password=resolved(settings.get("catalog.password", parts.password or "")),
+            port=port,
+            dbname=unquote(parts.path[1:]),
+            user=resolved(settings.get("catalog.user", unquote(parts.username or ""))),
+            password=resolved(settings.get("catalog.password", unquote(parts.password or ""))),
             connect_timeout=10,
         ) as connection:
             return connection.execute(_SELECT.format("%s"), names).fetchone()
     except psycopg.Error as e:
         message = f"the SQL catalogue at {parts.hostname} cannot be read: {e}"
         raise TaskFailure("database-error", message, "infrastructure") from e
+
+
+def _parts_of_postgresql(settings: ConnectorSettings, uri: str) -> tuple[SplitResult, int]:
+    """The address, and its port. An error names no part of it: it may be a secret, with a
+    password."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port or 5432
+        is_one = parts.scheme == "postgresql" and not parts.query and bool(parts.hostname)
+    except ValueError:
+        is_one = False
+    if not is_one:
+        written = settings["catalog.uri"]
+        forms = "https://host/path, sqlite:////path/file.db or postgresql://host:5432/database"
+        raise TaskFailure("bad-url", f"{written} is no catalogue of one of these forms: {forms}")
+    return parts, port

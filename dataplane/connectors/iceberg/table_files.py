@@ -5,12 +5,12 @@ A file of metadata may name a file anywhere, and its table may be another user's
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import pyarrow
-from pyiceberg.exceptions import ResolveError, ValidationError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from dataplane.contract.hosts import REFUSED
@@ -22,7 +22,6 @@ from dataplane.storage.source_stores import StoreAccess
 from dataplane.task_failures import TaskFailure
 
 METADATA_BYTES = 64 << 20
-PACKED_BYTES = 1 << 20  # of metadata in gzip, which makes up to a thousand times as much
 MOST_BYTES = 4 << 30  # of all manifests that one listing opens
 # Of what a catalogue says about the store, these reach the client. Others name classes to import
 STORE_PROPERTIES = (
@@ -32,8 +31,9 @@ STORE_PROPERTIES = (
     "s3.secret-access-key",
     "s3.session-token",
 )
+SHORTEST_KEY = 16  # characters; a shorter one would hide words in the errors of other tables
 LONGEST_REASON = 500  # characters of another library's words
-_BROKEN = (ValueError, LookupError, TypeError, EOFError, OverflowError, RecursionError)
+KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 
 class TableFiles(PyArrowFileIO):
@@ -52,15 +52,22 @@ class TableFiles(PyArrowFileIO):
     def new_metadata(self, location: str) -> PyArrowFile:
         """A file of metadata, whose bytes count."""
         file = self.new_input(location)
-        is_packed = location.endswith(".gz.metadata.json")
-        self._count(location, len(file), PACKED_BYTES if is_packed else METADATA_BYTES)
+        size = len(file)
+        self._opened_bytes += size
+        if size > METADATA_BYTES or self._opened_bytes > MOST_BYTES:
+            raise _too_large(location)
         return file
 
-    def _count(self, location: str, size: int, most: int) -> None:
-        self._opened_bytes += size
-        if size > most or self._opened_bytes > MOST_BYTES:
-            message = f"{location}: {size} bytes of metadata are more than one listing reads"
-            raise TaskFailure("listing-too-large", f"{message}: expire snapshots, or compact")
+    def metadata_text(self, location: str) -> str:
+        """The text of a table's metadata, unpacked."""
+        with self.new_metadata(location).open() as file:
+            content = file.read(METADATA_BYTES + 1)
+        if location.endswith(".gz.metadata.json"):
+            with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+                content = packed.read(METADATA_BYTES + 1)
+        if len(content) > METADATA_BYTES:
+            raise _too_large(location)
+        return str(content, "utf-8")
 
     def check_place(self, location: str) -> None:
         """TaskFailure where nothing may be read: a refused place, or a store that is not known."""
@@ -72,6 +79,12 @@ class TableFiles(PyArrowFileIO):
         else:
             message = f"{location}: files of Iceberg tables are read from local folders and S3"
             raise TaskFailure("not-supported", message)
+
+
+def _too_large(location: str) -> TaskFailure:
+    message = f"{location} makes more than {METADATA_BYTES >> 20} MiB of metadata, or more than"
+    message = f"{message} {MOST_BYTES >> 30} GiB with the table's other files of metadata"
+    return TaskFailure("listing-too-large", f"{message}: expire snapshots, or compact")
 
 
 class MetadataFiles:
@@ -94,9 +107,11 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
         "s3.secret-access-key": access.secret_access_key,
         "s3.session-token": access.session_token,
     }
-    properties = {name: vended[name] for name in STORE_PROPERTIES if vended.get(name)}
+    properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
+    if access.access_key_id:  # a token of other keys would make these invalid
+        properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
     for name in ("s3.secret-access-key", "s3.session-token"):
-        if name in properties:
+        if len(properties.get(name, "")) >= SHORTEST_KEY:
             remember(properties[name])
     properties |= {name: text for name, text in declared.items() if text}
     check_host(properties.get("s3.endpoint", ""))
@@ -126,7 +141,7 @@ def table_errors(name: str) -> Iterator[None]:
     except MemoryError as e:
         message = f"the metadata of the Iceberg table {name} does not fit into memory"
         raise TaskFailure("listing-too-large", f"{message}: expire snapshots, or compact") from e
-    except (ValidationError, ResolveError, pyarrow.ArrowException, OSError, *_BROKEN) as e:
+    except Exception as e:  # damaged Avro and JSON end in errors of many classes
         reason = " ".join(f"{type(e).__name__}: {e}".split())[:LONGEST_REASON]
         message = f"the Iceberg table {name} cannot be read: {reason}"
         raise TaskFailure("unreadable", message, "infrastructure") from e
