@@ -62,7 +62,7 @@ Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
 # By connector, what its packages are installed by
-EXTRAS = {"kafka": "kafka"}
+EXTRAS = {"kafka": "kafka", "iceberg": "iceberg"}
 
 
 def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
@@ -93,6 +93,10 @@ def lister(connector: str) -> Lister:
             from dataplane.connectors.delta.change_listing import partitions as of_delta
 
             return _listing(of_delta)
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_listing import partitions as of_iceberg
+
+            return _listing(of_iceberg)
         case "jdbc":
             from dataplane.connectors.jdbc.jdbc_listing import partitions
 
@@ -164,6 +168,10 @@ def reader(connector: str) -> SourceWork:
             from dataplane.connectors.delta.change_reader import reading as reading_delta
 
             return _reading(reading_delta)
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_reader import reading as reading_iceberg
+
+            return _reading(reading_iceberg)
         case "jdbc":
             from dataplane.connectors.jdbc.jdbc_reader import reading
 
@@ -231,6 +239,10 @@ def checker(connector: str) -> Checker:
             from dataplane.connectors.delta.change_listing import check as check_delta
 
             return check_delta
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_listing import check as check_iceberg
+
+            return check_iceberg
         case "jdbc":
             from dataplane.connectors.jdbc.check import check
 

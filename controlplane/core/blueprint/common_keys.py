@@ -13,7 +13,7 @@ from controlplane.core.blueprint.value_kinds import (
 )
 from dataplane.contract.jobs import OnBadRecord
 
-READERS = Choice(("files", "delta", "jdbc", "kafka", "python", "dlt", "spark", "feed"))
+READERS = Choice(("files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark", "feed"))
 WRITERS = Choice(("files", "delta", "jdbc", "kafka"), ("python",))
 NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 
