@@ -12,7 +12,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect import past_runs
 from controlplane.operations.inspect.hidden import visible
-from controlplane.ui import work_views
+from controlplane.ui import run_timeline, work_views
 from controlplane.ui.names import ATTEMPT
 from controlplane.ui.page import Page, both, named, nothing
 from controlplane.ui.page_request import PageRequest
@@ -38,6 +38,10 @@ def _run(page_request: PageRequest) -> PastRunAnswer:
         )
     except NotFound:
         raise past_runs.no_run(page_request.branch, id) from None
+
+
+def _timeline(page_request: PageRequest, page: PastRunAnswer) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {"timeline": run_timeline.of_run(page)}
 
 
 def _attempt(page_request: PageRequest) -> AttemptPage:
@@ -74,7 +78,7 @@ ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
 RUN_PAGE = Page(
     "run.html",
     _run,
-    nothing,
+    _timeline,
     lambda page_request: f"headgate runs {named(page_request, 'run', RUN)}",
 )
 ATTEMPT_PAGE = Page(

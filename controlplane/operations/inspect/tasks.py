@@ -30,11 +30,11 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
             tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key)
         )
         page = demanded[after : after + limit]
-        running = tx.queue.attempts(
+        attempts = tx.queue.attempts(
             [t.attempt for t in page if t.attempt is not None and t.state == "running"]
         )
     end = after + len(page)
-    items = [_task(t, node, running.get(t.attempt or "")) for t in page]
+    items = [_task(t, node, attempts.get(t.attempt or "")) for t in page]
     return {
         "items": items,
         "total": len(demanded),
@@ -81,8 +81,13 @@ def attempt(ctx: Context, id: str) -> AttemptAnswer:
     if past is not None:
         return {**_attempt(past, past.started_at, past.tasks), "ended": work.entry(past)}
     if live is not None:
-        return {**_attempt(live, live.at, len(live.tasks)), "ended": None}
+        return running(live)
     raise NotFound(f"there is no attempt {id}, or it is too long ago")
+
+
+def running(attempt: Attempt) -> AttemptAnswer:
+    """An attempt that is not over."""
+    return _attempt(attempt, attempt.at, len(attempt.tasks))
 
 
 def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> AttemptAnswer:
@@ -92,6 +97,7 @@ def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> Attempt
         "kind": source.kind,
         "partition": source.partition,
         "driver": source.driver,
+        "queued": json_views.instant(source.queued_at),
         "began": json_views.instant(began),
         "tasks": tasks,
         "ended": None,
@@ -142,8 +148,8 @@ def log_of_dataset(
     driver."""
     with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
-        running = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
-        newest = max(running, key=lambda a: (a.at, a.id), default=None)
+        under_way = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
+        newest = max(under_way, key=lambda a: (a.at, a.id), default=None)
         attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)
     return attempt, redacted(of(driver, lines))
 

@@ -78,6 +78,7 @@ class AttemptAnswer(TypedDict):
     kind: Kind
     partition: str
     driver: str
+    queued: str
     began: str
     tasks: int
     ended: AttemptEntry | None
@@ -150,7 +151,10 @@ class RunStep(TypedDict):
 
 
 class PastRunAnswer(PastRun):
-    """One run, with its steps in order and its attempts."""
+    """One run, with its steps in order and its attempts. `running`: attempts under way. `critical`:
+    the datasets whose work decided when the run ended, in the order of their work."""
 
     steps: list[RunStep]
     attempts: list[AttemptEntry]
+    running: list[AttemptAnswer]
+    critical: list[str]
