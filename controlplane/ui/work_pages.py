@@ -10,7 +10,8 @@ from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
-from controlplane.operations.inspect import past_runs
+from controlplane.operations.inspect import attempt_log, past_runs
+from controlplane.operations.inspect.attempt_log import AttemptLog
 from controlplane.operations.inspect.hidden import visible
 from controlplane.ui import run_timeline, work_views
 from controlplane.ui.names import ATTEMPT
@@ -51,6 +52,11 @@ def _attempt(page_request: PageRequest) -> AttemptPage:
     )
 
 
+def _lines(page_request: PageRequest, page: AttemptPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    log = AttemptLog(page["log"], page["first"], page["is_own"])
+    return {"lines": attempt_log.levelled(log)}
+
+
 def _may_see_logs(page_request: PageRequest) -> bool:
     """A driver's log concerns all that it worked on, so a token within dataflows does not see
     it."""
@@ -84,7 +90,7 @@ RUN_PAGE = Page(
 ATTEMPT_PAGE = Page(
     "attempt.html",
     _attempt,
-    nothing,
+    _lines,
     lambda page: f"headgate logs {named(page, 'x', ATTEMPT)}",
     is_of_branch=False,
 )

@@ -184,7 +184,7 @@ def log(
     dataset: Dataset,
     tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
 ) -> Response:
-    """The last lines of the log of the driver of a dataset's newest attempt."""
+    """The last lines about a dataset's newest attempt in its driver's log."""
     attempt, text = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
     headers = {
         "Cache-Control": "no-store",

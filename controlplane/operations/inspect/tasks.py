@@ -15,10 +15,13 @@ from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import json_views, work
+from controlplane.operations.inspect import attempt_log, json_views, work
+from controlplane.operations.inspect.attempt_log import AttemptLog
 from controlplane.operations.inspect.time_travel import no_dataset
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
+
+LINES_READ = 10_000  # of a driver's log, among which are those of an attempt
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
@@ -122,15 +125,18 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
     }
 
 
-def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
-    """The last lines of the driver or worker that has, or had, an attempt; about other attempts of
-    its own as well.
+def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> AttemptLog:
+    """The last lines about an attempt, of the log of the driver or worker that has, or had, it.
 
     `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
     with ctx.read() as tx:
         driver = _driver_of(tx, attempt)
-    return redacted(of(driver, lines))
+    return _log_of(driver, attempt, lines, of)
+
+
+def _log_of(driver: str, attempt: str, lines: int, of: Callable[[str, int], str]) -> AttemptLog:
+    return attempt_log.of_attempt(redacted(of(driver, LINES_READ)), attempt, lines)
 
 
 def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int], str]) -> str:
@@ -144,14 +150,13 @@ def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int]
 def log_of_dataset(
     ctx: Context, branch: str, dataset: str, lines: int, of: Callable[[str, int], str]
 ) -> tuple[str, str]:
-    """The newest attempt at a dataset, one that runs or else the last, and the last lines of its
-    driver."""
+    """The newest attempt at a dataset, one that runs or else the last, and its last lines."""
     with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
         under_way = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
         newest = max(under_way, key=lambda a: (a.at, a.id), default=None)
         attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)
-    return attempt, redacted(of(driver, lines))
+    return attempt, _log_of(driver, attempt, lines, of).text
 
 
 def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:

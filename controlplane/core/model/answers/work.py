@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import TypedDict
 
+from controlplane.core.model.answers.problems import ErrorReport
 from controlplane.core.model.past_attempts import Outcome
 from controlplane.core.model.states import Cause
 from dataplane.contract.kinds import Kind
@@ -82,6 +83,15 @@ class AttemptAnswer(TypedDict):
     began: str
     tasks: int
     ended: AttemptEntry | None
+
+
+class AttemptFault(TypedDict):
+    """A task that an attempt did not do. `inputs`: the source objects that it read, or the inputs
+    of its transform."""
+
+    partition: str
+    inputs: list[str]
+    error: ErrorReport | None
 
 
 class AttemptsAnswer(TypedDict):
