@@ -12,7 +12,6 @@ from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect.critical_path import critical_path
 from controlplane.ui import run_timeline
 from controlplane.ui.run_timeline import ATTEMPTS_LISTED, MOST_BARS, MOST_LANES, Timeline
-from tests.store.examples import d, stored_job, task
 from tests.unit.ui.test_budget import HTML_BYTES, STATEMENTS, cost
 from tests.unit.ui.world import Pages, pages
 
