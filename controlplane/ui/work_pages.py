@@ -12,6 +12,7 @@ from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect import attempt_log, past_runs
 from controlplane.operations.inspect.attempt_log import AttemptLog
+from controlplane.operations.inspect.datasets import without_rows
 from controlplane.operations.inspect.hidden import visible
 from controlplane.ui import run_timeline, work_views
 from controlplane.ui.names import ATTEMPT
@@ -65,9 +66,12 @@ def _may_see_logs(page_request: PageRequest) -> bool:
 
 def _checks(page_request: PageRequest) -> ChecksPage:
     state = page_request.query("state")
-    return work_views.checks(
+    page = work_views.checks(
         page_request.context, page_request.branch, state if state in STATES else ""
     )
+    if not may(page_request.token, "data"):
+        page["items"] = [*map(without_rows, page["items"])]
+    return page
 
 
 def _check_states(page_request: PageRequest, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages

@@ -71,7 +71,9 @@ def test_a_failing_check_keeps_the_old_generation_and_says_why(world: World) -> 
     )
     error = found["error"]
     assert error["condition"] == "expectation-failed"
-    assert error["message"] == 'positive: 1 of 5 rows fail v > -5; for example {"v": -7} in c.csv'
+    assert error["message"] == (
+        'positive: 1 of 5 rows fail v > -5; for example {"k": 4, "v": -7} in c.csv'
+    )
     assert (error["file"], error["line"], error["column"]) == ("/shop.yaml", 12, 33)
     assert found["reason"] == "an expectation fails; readers keep generation 1"
     assert world.rows() == [(1, 10), (2, -1), (3, 30)]

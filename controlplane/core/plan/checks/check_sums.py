@@ -11,6 +11,7 @@ from controlplane.core.compile.compiled_checks import EXAMPLES, CompiledCheck
 from controlplane.core.model.check_results import CheckFinding, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
 
+LONGEST = 500  # characters of a row in an error
 NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 
@@ -110,7 +111,9 @@ def _message(check: CompiledCheck, answer: CheckFinding) -> str:
 
 def _shown(example: Example) -> str:
     where = f" in {example['partition']}" if example["partition"] else ""
-    return f"{example['row']}{where}"
+    row = example["row"]
+    short = row if len(row) <= LONGEST else f"{row[:LONGEST]}..."
+    return f"{short}{where}"
 
 
 def reason(broken: int, generation: int) -> str:
