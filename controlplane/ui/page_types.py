@@ -104,7 +104,8 @@ class DatasetPage(TypedDict):
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `changed`: the changes of the chosen generation, with the first changed partitions; None where
     none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
-    did not fail. `check_points`: of each expectation by its name. A page of one tab, or a fragment, has None for what it does not show.
+    did not fail. `check_points`: of each expectation by its name. A page of one tab, or a fragment,
+    has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
