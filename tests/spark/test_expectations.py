@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dataplane.contract.results import CheckAnswer, TaskResult
+from dataplane.fragments.spark import checks
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of
 
 pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
