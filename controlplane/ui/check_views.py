@@ -32,7 +32,7 @@ class ShownCheck:
     """`share`: of the rows that fail, where both numbers are known. `points` and `line`: over
     generations."""
 
-    result: CheckResult
+    check: CheckResult
     is_rejected: bool
     share: float | None
     columns: list[str]
@@ -44,24 +44,24 @@ class ShownCheck:
 def shown_checks(
     answer: ChecksAnswer, points: Mapping[str, Sequence[CheckPoint]]
 ) -> list[ShownCheck]:
-    """Those of rows that did not become a generation first."""
-    every = [(True, result) for result in answer["rejected"]]
-    every += [(False, result) for result in answer["items"]]
-    return [_shown(result, is_rejected, points) for is_rejected, result in every]
+    """Checks of rows that did not become a generation come first."""
+    every = [(True, check) for check in answer["rejected"]]
+    every += [(False, check) for check in answer["items"]]
+    return [_shown(check, is_rejected, points) for is_rejected, check in every]
 
 
 def _shown(
-    result: CheckResult, is_rejected: bool, points: Mapping[str, Sequence[CheckPoint]]
+    check: CheckResult, is_rejected: bool, points: Mapping[str, Sequence[CheckPoint]]
 ) -> ShownCheck:
-    rows = [_row(example) for example in result["examples"][:ROWS]]
+    rows = [_row(example) for example in check["examples"][:ROWS]]
     names = (name for row in rows for name in row.cells or ())
-    own = points.get(result["name"], ())
+    own = points.get(check["name"], ())
     shares = [point["failing"] / max(1, point["rows"]) for point in own]
-    above = [share > result["threshold"] for share in shares]
+    above = [share > check["threshold"] for share in shares]
     return ShownCheck(
-        result,
+        check,
         is_rejected,
-        share_of(result),
+        share_of(check),
         list(dict.fromkeys(names))[:COLUMNS],
         rows,
         own,
@@ -69,11 +69,11 @@ def _shown(
     )
 
 
-def share_of(result: CheckResult) -> float | None:
+def share_of(check: CheckResult) -> float | None:
     """Of `8 of 19 rows` 0.42."""
-    if result["failing"] is None or not result["rows"]:
+    if check["failing"] is None or not check["rows"]:
         return None
-    return result["failing"] / result["rows"]
+    return check["failing"] / check["rows"]
 
 
 def _row(example: Example) -> FailingRow:

@@ -43,7 +43,7 @@ class TimedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class AttemptBar:
     """One attempt, or `count` that are folded; `attempt` is the worst of them. `start`, `wait` and
     `work` are percent of the axis; `y` is in pixels."""
 
@@ -63,7 +63,7 @@ class TimelineRow:
     ones first; `unlisted`: how many there are beside them."""
 
     step: RunStep
-    bars: list[Bar]
+    bars: list[AttemptBar]
     height: int
     is_critical: bool
     attempts: list[AttemptEntry]
@@ -133,13 +133,13 @@ class _Axis:
     def percent(self, seconds: float) -> float:
         return round(100 * seconds / self.seconds, 3)
 
-    def bar(self, attempts: Sequence[TimedAttempt], lane: int) -> Bar:
+    def bar(self, attempts: Sequence[TimedAttempt], lane: int) -> AttemptBar:
         """One bar of attempts: it waits from the first in the queue to the first begin."""
         queued = min(attempt.queued for attempt in attempts)
         began = min(attempt.began for attempt in attempts)
         ended = max(attempt.ended for attempt in attempts)
         worst = min(attempts, key=lambda attempt: WORST_FIRST.index(attempt.state))
-        return Bar(
+        return AttemptBar(
             start=self.percent(queued - self.begin),
             wait=self.percent(began - queued),
             work=max(THINNEST, self.percent(ended - began)),
@@ -156,7 +156,7 @@ def _words(count: int, state: AttemptState, waited: float, worked: float) -> str
     return f"{what}: queued {duration(waited)}, ran {duration(worked)}"
 
 
-def _bars(by_dataset: Mapping[str, list[TimedAttempt]], axis: _Axis) -> dict[str, list[Bar]]:
+def _bars(by_dataset: Mapping[str, list[TimedAttempt]], axis: _Axis) -> dict[str, list[AttemptBar]]:
     """The bars of each dataset. Datasets with the most attempts are folded until 300 bars are
     enough; where folding is not, each dataset is one bar."""
     bars = {name: _lanes(attempts, axis) for name, attempts in by_dataset.items()}
@@ -168,10 +168,10 @@ def _bars(by_dataset: Mapping[str, list[TimedAttempt]], axis: _Axis) -> dict[str
     return bars
 
 
-def _lanes(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[Bar]:
+def _lanes(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[AttemptBar]:
     """Each attempt in the first lane that is free, or folded where the lanes are too few."""
     ends: list[float] = []
-    bars: list[Bar] = []
+    bars: list[AttemptBar] = []
     for attempt in sorted(attempts, key=lambda attempt: (attempt.queued, attempt.began)):
         lane = next((i for i, end in enumerate(ends) if end <= attempt.queued), len(ends))
         if lane == MOST_LANES:
@@ -181,7 +181,7 @@ def _lanes(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[Bar]:
     return bars
 
 
-def _folded(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[Bar]:
+def _folded(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[AttemptBar]:
     groups: list[list[TimedAttempt]] = []
     until = 0.0
     for attempt in attempts:
@@ -194,7 +194,7 @@ def _folded(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[Bar]:
     return [axis.bar(group, 0) for group in groups]
 
 
-def _as_one(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[Bar]:
+def _as_one(attempts: Sequence[TimedAttempt], axis: _Axis) -> list[AttemptBar]:
     return [axis.bar(attempts, 0)] if attempts else []
 
 
@@ -210,7 +210,7 @@ def _ticks(seconds: float) -> list[tuple[float, str]]:
 # --- rows -------------------------------------------------------------------------------------------
 
 
-def _row(run: PastRunAnswer, step: RunStep, bars: list[Bar]) -> TimelineRow:
+def _row(run: PastRunAnswer, step: RunStep, bars: list[AttemptBar]) -> TimelineRow:
     name = step["dataset"]
     height = max([bar.y for bar in bars], default=0) + LANE_PX
     past = [attempt for attempt in run["attempts"] if attempt["dataset"] == name] if bars else []

@@ -1,6 +1,6 @@
 """Rows of two sides in pairs: by a key, else by the columns that did not change.
 
-Without a key, the columns that differ are told from the others by their values: a column is
+Without a key, the values say which columns differ: a column is
 unchanged if the side with fewer unequal rows has no value of it that the other side lacks, counted
 as often as it is there. Rows that agree in all unchanged columns, and are the only such ones of
 their side, are a pair. For example, where only `late` was computed in another way, all other

@@ -35,8 +35,8 @@ def of_generations(newest_first: Sequence[GenerationEntry]) -> list[Trend]:
     """A trend for each measure that two generations or more have, the oldest generation first."""
     entries = list(reversed(newest_first))
     trends: list[Trend] = []
-    for measure, value_of in MEASURES.items():
-        points = _points(entries, [value_of(entry) for entry in entries])
+    for measure, amount_of in MEASURES.items():
+        points = _points(entries, [amount_of(entry) for entry in entries])
         if len(points) > 1:
             trends.append({"measure": measure, "points": points})
     if len(entries) > 2:
@@ -48,27 +48,27 @@ def _points(entries: Sequence[GenerationEntry], values: Sequence[float | None]) 
     """A generation without a value has no point."""
     before: list[float] = []
     points: list[TrendPoint] = []
-    for entry, value in zip(entries, values, strict=True):
-        if value is None:
+    for entry, amount in zip(entries, values, strict=True):
+        if amount is None:
             continue
         point: TrendPoint = {
             "generation": entry["generation"],
             "at": entry["at"],
-            "value": round(value, 3),
+            "value": round(amount, 3),
             "usual": round(median(before), 3) if len(before) >= FEWEST else None,
-            "is_jump": is_jump(before, value),
+            "is_jump": is_jump(before, amount),
         }
         points.append(point)
-        before.append(value)
+        before.append(amount)
     return points
 
 
-def is_jump(before: Sequence[float], value: float) -> bool:
+def is_jump(before: Sequence[float], amount: float) -> bool:
     if len(before) < FEWEST:
         return False
     middle = median(before)
     deviation = median(abs(earlier - middle) for earlier in before)
-    return abs(value - middle) > max(SCORE * deviation / CONSISTENCY, LEAST_SHARE * abs(middle))
+    return abs(amount - middle) > max(SCORE * deviation / CONSISTENCY, LEAST_SHARE * abs(middle))
 
 
 def _rows(entry: GenerationEntry) -> float | None:
