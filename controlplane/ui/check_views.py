@@ -70,7 +70,7 @@ def _shown(
 
 
 def share_of(check: CheckResult) -> float | None:
-    """Of `8 of 19 rows` 0.42."""
+    """The share of failing rows: 0.42 for `8 of 19 rows`. None where it is not known."""
     if check["failing"] is None or not check["rows"]:
         return None
     return check["failing"] / check["rows"]

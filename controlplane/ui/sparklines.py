@@ -35,8 +35,8 @@ def sparkline(values: Sequence[float], marked: Sequence[bool]) -> Sparkline | No
     low, high = min(values), max(values)
     step = (WIDTH - 2 * MARGIN) / (len(values) - 1)
     dots: list[SparkDot] = []
-    for index, value in enumerate(values):
-        share = (value - low) / ((high - low) or 1.0)
+    for index, height in enumerate(values):
+        share = (height - low) / ((high - low) or 1.0)
         y = HEIGHT - MARGIN - share * (HEIGHT - 2 * MARGIN)
         dots.append(SparkDot(round(MARGIN + index * step, 1), round(y, 1), index))
     path = "M" + " L".join(f"{dot.x} {dot.y}" for dot in dots)
