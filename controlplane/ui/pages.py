@@ -199,8 +199,8 @@ def _trend_lines(page: DatasetPage) -> list[tuple[Trend, Sparkline]]:
     lines: list[tuple[Trend, Sparkline]] = []
     for trend in page["trends"] or ():
         points = trend["points"]
-        values, jumps = [p["value"] for p in points], [p["is_jump"] for p in points]
-        if line := sparkline(values, jumps):
+        amounts, jumps = [p["amount"] for p in points], [p["is_jump"] for p in points]
+        if line := sparkline(amounts, jumps):
             lines.append((trend, line))
     return lines
 

@@ -135,8 +135,8 @@ class _Axis:
 
     def bar(self, attempts: Sequence[TimedAttempt], lane: int) -> AttemptBar:
         """One bar of attempts: it waits from the first in the queue to the first begin."""
-        queued = min(attempt.queued for attempt in attempts)
         began = min(attempt.began for attempt in attempts)
+        queued = min(began, *(attempt.queued for attempt in attempts))
         ended = max(attempt.ended for attempt in attempts)
         worst = min(attempts, key=lambda attempt: WORST_FIRST.index(attempt.state))
         return AttemptBar(

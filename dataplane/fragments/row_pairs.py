@@ -15,6 +15,9 @@ from typing import Final
 from dataplane.contract.schemas import Json
 from dataplane.fragments.row_diff import DistinctRows
 
+# Values of unequal rows: of more, the columns are not searched for unchanged ones, since each column
+# is grouped by itself
+MOST_VALUES: Final = 5_000_000
 # Of a column in the rows that are unequal: how many values both sides have
 _SHARED: Final = """
     SELECT sum(least(before, after)) FROM (
@@ -24,7 +27,8 @@ _SHARED: Final = """
 
 
 def compare_pairs(rows: DistinctRows) -> Json | None:
-    """The pairs, counted; None where there is no key, and no columns that can stand in for it."""
+    """The pairs, counted. None where there is no key and no columns that can stand in for it, or too
+    many values to search."""
     if rows.request["key"]:
         return KeyedRows(rows, rows.request["key"]).compared()
     unchanged = unchanged_columns(rows)
@@ -35,7 +39,10 @@ def compare_pairs(rows: DistinctRows) -> Json | None:
 
 
 def unchanged_columns(rows: DistinctRows) -> list[str]:
-    """Names of columns; empty where none changed, or all did."""
+    """Names of columns; empty where none changed, all did, or values are too many."""
+    (distinct_rows,) = rows.sums("SELECT count(*) FROM g")
+    if distinct_rows * len(rows.names) > MOST_VALUES:
+        return []
     counts = rows.counts()
     fewer = min(counts["added"], counts["removed"])
     names = [

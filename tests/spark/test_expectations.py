@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -191,7 +192,17 @@ def test_rows_that_fail_are_counted_by_partition_with_examples(lake: Lake) -> No
     assert done(second)["result"] == {"rows": 1, "failing": 0, "examples": []}
 
 
-def test_rows_that_are_shown_are_few_and_have_a_bound(lake: Lake) -> None:
+def test_rows_that_are_shown_are_few_and_have_a_bound(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[int] = []
+    answer = checks._answer
+
+    def seen_answer(rows: int, failing: int, examples: Sequence[str], most: int) -> CheckAnswer:
+        collected.extend(map(len, examples))
+        return answer(rows, failing, examples, most)
+
+    monkeypatch.setattr(checks, "_answer", seen_answer)
     tasks = [
         given(lake, x=list(range(-50, 0)), s=[""] * 50),
         given(lake, x=[-1, -2, -3, -4, -5, -6], s=["long" * 1_000] * 6),
@@ -202,6 +213,7 @@ def test_rows_that_are_shown_are_few_and_have_a_bound(lake: Lake) -> None:
     assert (many["failing"], len(many["examples"])) == (50, checks.ROWS)
     assert (long["failing"], len(long["examples"])) == (6, 4)
     assert sum(map(len, long["examples"])) <= checks.MOST_OF_TASK
+    assert max(collected) == checks.LONGEST + 1  # longer rows never leave Spark
 
 
 def test_one_bad_partition_does_not_hide_the_others(lake: Lake) -> None:

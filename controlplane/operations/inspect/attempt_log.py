@@ -1,7 +1,7 @@
 """The lines of a driver's log that are about one attempt. Pure.
 
-A driver runs several attempts at a time and writes one log. A line with `attempt=` is about that
-attempt. A line without it, as Spark and users' code write them, is taken for a line of each attempt
+A driver runs several attempts at a time and writes one log. A line with `event=... attempt=...` is
+about that attempt. A line without them, as Spark and users' code write them, is taken for a line of each attempt
 that was under way when it was written. For example, of these lines the attempt `a1` has 2, 3 and 5:
 
     1 level=INFO event=spark-started
@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 Level: TypeAlias = Literal["error", "warning", "info"]
-_ATTEMPT: Final = re.compile(r"\battempt=([0-9A-Za-z-]+)")
+# With its event: users' code writes of attempts of its own, as in `retry attempt=3`
+_ATTEMPT: Final = re.compile(r"\bevent=[a-z-]+ attempt=([0-9A-Za-z-]+)")
+_BEGIN: Final = re.compile(r"\bevent=begin attempt=")
 _END: Final = re.compile(r"\bevent=(?:attempt|stopped|fenced) attempt=")
 _LEVEL: Final = re.compile(r"\b(ERROR|FATAL|CRITICAL|WARN(?:ING)?|INFO|DEBUG|TRACE)\b")
 LEVELS: Final[dict[str, Level]] = {
@@ -67,12 +69,14 @@ def _own(lines: list[str], attempt: str) -> Iterator[str]:
     if attempt not in names:
         return
     first = names.index(attempt)
-    # Its begin was cut off where the log only has its end
-    is_under_way = _END.search(lines[first]) is not None
+    # Its begin was cut off where another line is the first one to name it
+    is_under_way = _BEGIN.search(lines[first]) is None
     is_about = is_under_way
     for line, name in zip(lines, names, strict=True):
-        if name == attempt:
-            is_under_way = _END.search(line) is None
+        if name == attempt and _BEGIN.search(line):
+            is_under_way = True
+        elif name == attempt and _END.search(line):
+            is_under_way = False
         if not _continues(line):
             is_about = name == attempt or (name is None and is_under_way)
         if is_about:

@@ -56,7 +56,8 @@ def failing_rows(ctx: Context, branch: str, name: str, check: str) -> str:
 def _fails(expectation: Expectation, name: str) -> str:
     """A condition that is NULL holds. A row with a NULL in a unique column repeats no other."""
     if not expectation.unique:
-        return f"NOT ({expectation.check.strip()})"
+        # On a line of its own, as it may end in a comment
+        return f"NOT (\n{expectation.check.strip()}\n)"
     columns = ", ".join(exp.to_identifier(c, quoted=True).sql("spark") for c in expectation.unique)
     repeated = f"SELECT {columns} FROM {name} GROUP BY {columns} HAVING count(*) > 1"
     return f"({columns}) IN ({repeated})"

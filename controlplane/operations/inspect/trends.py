@@ -44,17 +44,19 @@ def of_generations(newest_first: Sequence[GenerationEntry]) -> list[Trend]:
     return trends
 
 
-def _points(entries: Sequence[GenerationEntry], values: Sequence[float | None]) -> list[TrendPoint]:
+def _points(
+    entries: Sequence[GenerationEntry], amounts: Sequence[float | None]
+) -> list[TrendPoint]:
     """A generation without a value has no point."""
     before: list[float] = []
     points: list[TrendPoint] = []
-    for entry, amount in zip(entries, values, strict=True):
+    for entry, amount in zip(entries, amounts, strict=True):
         if amount is None:
             continue
         point: TrendPoint = {
             "generation": entry["generation"],
             "at": entry["at"],
-            "value": round(amount, 3),
+            "amount": round(amount, 3),
             "usual": round(median(before), 3) if len(before) >= FEWEST else None,
             "is_jump": is_jump(before, amount),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dataplane.contract.claims import CheckClaim, FilesTask
@@ -57,21 +57,24 @@ def _conditions(
 def _examples(
     attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]
 ) -> dict[str, list[str]]:
-    """The first rows that fail, in the order of their JSON."""
+    """The first rows that fail, in the order of their JSON. Spark cuts long ones before it sorts and
+    collects them, since one cell may have megabytes."""
     rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
-    text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
-    failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
+    columns = [F.col(quoted(name)) for name in rows.columns if name != LABEL]
+    failing = rows.filter(~condition(rows, attempt.claim["job"])).select(
+        F.col(LABEL), _row(columns)
+    )
     place = F.row_number().over(Window.partitionBy(LABEL).orderBy("row"))
     first = failing.select(LABEL, "row", place.alias("place")).filter(F.col("place") <= ROWS)
     examples: dict[str, list[str]] = {}
     for label, row in sorted((label, row) for label, row, _ in first.collect()):
-        examples.setdefault(label, []).append(_without_label(row, label))
+        examples.setdefault(label, []).append(row)
     return examples
 
 
-def _without_label(row: str, label: str) -> str:
-    suffix = f',"{LABEL}":"{label}"}}'
-    return row.removesuffix(suffix) + "}" if row.endswith(suffix) else row
+def _row(columns: Sequence[Column]) -> Column:
+    """The JSON of a row. One character over the limit shows that it was cut."""
+    return F.substring(F.to_json(F.struct(*columns), _NULLS), 1, LONGEST + 1).alias("row")
 
 
 def _rows(
@@ -103,10 +106,11 @@ def _unique(
         repeats = repeats & column.isNotNull()
     repeats = repeats & (F.col("n") > 1)
     counts = groups.agg(F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1))).collect()[0]
-    names_of_key = (column.alias(name) for column, name in zip(columns, names, strict=True))
-    text = F.to_json(F.struct(*names_of_key), _NULLS).alias("row")
-    first = groups.filter(repeats).select(text).orderBy("row").limit(ROWS) if counts[1] else None
-    shown = [row for (row,) in first.collect()] if first is not None else []
+    shown: list[str] = []
+    if counts[1]:
+        key = [column.alias(name) for column, name in zip(columns, names, strict=True)]
+        first = groups.filter(repeats).select(_row(key)).orderBy("row").limit(ROWS)
+        shown = [row for (row,) in first.collect()]
     answer = _answer(counts[0] or 0, counts[1] or 0, shown, MOST_OF_TASK)
     return {task_label(t): answer for t in tasks}
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.fragments import row_diff
+from dataplane.fragments import row_diff, row_pairs
 from dataplane.fragments.arrow import arrow_schema
 from dataplane.fragments.row_diff import longest_value
 from dataplane.task_failures import TaskFailure
@@ -197,6 +197,17 @@ def test_rows_that_nothing_pairs_are_added_and_removed(
 ) -> None:
     one, other = files.put(PLAIN, *rows(*before)), files.put(PLAIN, *rows(*after))
     assert files.compared(PLAIN, [one], [other])["by_key"] is None
+
+
+def test_too_many_values_are_not_searched_for_unchanged_columns(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = (files.put(WIDE, *wide(*range(5), late=late)) for late in (False, True))
+    monkeypatch.setattr(row_pairs, "MOST_VALUES", 40)  # 10 unequal rows of 4 columns
+    assert files.compared(WIDE, [before], [after])["by_key"]["changed"] == 5
+    monkeypatch.setattr(row_pairs, "MOST_VALUES", 39)
+    without_pairs = files.compared(WIDE, [before], [after])
+    assert (without_pairs["by_key"], without_pairs["added"]) == (None, 5)
 
 
 def test_pairs_that_differ_in_one_column_are_chosen(files: Files) -> None:

@@ -71,6 +71,19 @@ def test_an_attempt_whose_begin_is_cut_off_has_the_lines_before_its_end() -> Non
     assert "after it" not in text
 
 
+def test_an_attempt_of_the_users_own_is_no_name_in_a_log() -> None:
+    log = f"{OURS}INFO event=begin attempt={A}\nWARN retry attempt=3 failed\n"
+    assert attempt_log.of_attempt(log, A, 100).text == log
+
+
+def test_a_line_after_the_end_does_not_begin_the_attempt_again() -> None:
+    refused = f"{OURS}ERROR event=refused attempt={A}\n"
+    log = f"{LOG}{refused}printed for another attempt\n"
+    own = attempt_log.of_attempt(log, A, 100).text
+    assert own.endswith(refused)
+    assert attempt_log.of_attempt(f"before it\n{refused}", A, 100).text.startswith("before it")
+
+
 def test_a_driver_that_ended_without_a_word_leaves_its_last_lines_to_the_attempt() -> None:
     log = f"{OURS}INFO event=begin attempt={A}\nOutOfMemoryError\n"
     assert attempt_log.of_attempt(log, A, 100).text == log

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import sqlglot
 
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
@@ -98,10 +99,20 @@ def test_all_failing_rows_can_be_queried(world: Pages) -> None:
     links = re.findall(r'href="(/query\?failing=[^"]+)"', text)
     assert len(links) == 2
     queries = [twin(world, link.replace("&amp;", "&"))["sql"] for link in links]
-    assert "WHERE NOT (v < 58)" in queries[0]
+    assert "WHERE NOT (\nv < 58\n)" in queries[0]
     assert "GROUP BY `k`, `v` HAVING count(*) > 1" in queries[1]
     with world.http() as http:
         assert http.get("/query?failing=loose.loose&check=other").status_code == 404
+
+
+def test_a_comment_at_the_end_of_a_condition_ends_with_its_line(world: Pages) -> None:
+    world.world.apply(
+        WARNS.replace("v < 58", "v < 58 -- note").replace("loose", "noted"), flow="noted"
+    )
+    ctx = Context(world.services.store)
+    query = check_history.failing_rows(ctx, "main", "noted.noted", "small")
+    where = sqlglot.parse_one(query, dialect="spark").args["where"].this
+    assert where.sql("spark", comments=False) == "NOT (v < 58)"
 
 
 def test_rows_need_the_permission_data(world: Pages) -> None:
@@ -157,12 +168,12 @@ def test_a_jump_is_far_from_the_history(before: list[float], value: float, is_ju
 def test_trends_are_values_of_generations() -> None:
     newest_first = [entry(n, 10 if n < 7 else 50, 1.0 if n > 1 else None) for n in range(7, 0, -1)]
     of_measure = {t["measure"]: t["points"] for t in trends.of_generations(newest_first)}
-    assert [p["value"] for p in of_measure["rows"]] == [10] * 6 + [50]
+    assert [p["amount"] for p in of_measure["rows"]] == [10] * 6 + [50]
     assert [p["generation"] for p in of_measure["rows"] if p["is_jump"]] == [7]
     assert of_measure["rows"][-1]["usual"] == 10
     assert [p["generation"] for p in of_measure["run_time"]] == [2, 3, 4, 5, 6, 7]
-    assert {p["value"] for p in of_measure["cost"]} == {2.0}
-    assert {p["value"] for p in of_measure["interval"]} == {86_400}
+    assert {p["amount"] for p in of_measure["cost"]} == {2.0}
+    assert {p["amount"] for p in of_measure["interval"]} == {86_400}
     assert trends.of_generations(newest_first[:1]) == []
 
 
@@ -170,5 +181,5 @@ def test_the_history_tab_shows_trends_where_there_are_generations(world: Pages) 
     assert "too few generations" in page(world, "/datasets/shop.strict?tab=history")
     rows = twin(world, "/datasets/shop.orders")["trends"][0]
     history = twin(world, "/datasets/shop.orders")["history"]["items"]
-    assert [p["value"] for p in rows["points"]] == [g["rows"] for g in reversed(history)]
+    assert [p["amount"] for p in rows["points"]] == [g["rows"] for g in reversed(history)]
     assert "Rows over 2 generations" in page(world, "/datasets/shop.orders?tab=history")

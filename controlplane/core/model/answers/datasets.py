@@ -109,12 +109,12 @@ added up; `interval`: seconds since the commit before."""
 
 
 class TrendPoint(TypedDict):
-    """A value of one generation. `usual`: the median of those before it, where these are five or
+    """An amount of one generation. `usual`: the median of those before it, where these are five or
     more. `is_jump`: it is far from them (`operations.inspect.trends`)."""
 
     generation: int
     at: str
-    value: float
+    amount: float
     usual: float | None
     is_jump: bool
 
