@@ -14,6 +14,7 @@ from controlplane.core.model.answers.work import AttemptAnswer, AttemptsAnswer
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import attempt_log, json_views, work
 from controlplane.operations.inspect.attempt_log import AttemptLog
@@ -77,13 +78,14 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
 
 
 def attempt(ctx: Context, id: str) -> AttemptAnswer:
-    """One attempt, whether it runs or is over. Raises NotFound."""
+    """One attempt, whether it runs or is over. Raises NotFound, also for one of a dataset that the
+    actor does not see."""
     with ctx.read() as tx:
         live = tx.queue.attempts([id]).get(id)
         past = tx.past_attempts.find([id]).get(id)
-    if past is not None:
+    if past is not None and may(ctx.principal, "view", dataset=past.dataset, branch=past.branch):
         return {**_attempt(past, past.started_at, past.tasks), "ended": work.entry(past)}
-    if live is not None:
+    if live is not None and past is None and ctx.sees(live.dataset):
         return running(live)
     raise NotFound(f"there is no attempt {id}, or it is too long ago")
 

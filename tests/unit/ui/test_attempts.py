@@ -9,6 +9,9 @@ from typing import NoReturn
 import httpx2
 import pytest
 
+from controlplane.core.rights import TokenScope
+from controlplane.operations.context import Context
+from controlplane.operations.desired import tokens
 from controlplane.operations.inspect import attempt_log
 from tests.property import engine
 from tests.unit.api.world import serving
@@ -118,6 +121,24 @@ def test_the_page_and_the_command_show_the_lines_of_the_attempt(world: Pages) ->
     assert 'id="L2" class="line error"' in page
     assert "of the start" not in page
     assert "does not name this attempt" not in page
+
+
+@pytest.mark.parametrize(
+    ("within", "status"),
+    [
+        (TokenScope(dataflows=("shop",)), 200),
+        (TokenScope(dataflows=("other",)), 404),
+        (TokenScope(branches=("fix",)), 404),
+    ],
+)
+def test_an_attempt_is_shown_to_those_who_see_its_dataset(
+    world: Pages, within: TokenScope, status: int
+) -> None:
+    ctx = Context(world.services.store)
+    token, _ = tokens.create(ctx, f"narrow{within}", ("view", "data"), within=within)
+    with world.http(signed_in=False) as http:
+        http.headers["Authorization"] = f"Bearer {token}"
+        assert http.get(f"/attempts/{first_attempt(world)}.json").status_code == status
 
 
 def test_a_log_of_long_lines_is_a_bounded_page(
