@@ -79,8 +79,8 @@ def logs(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Show the last lines of a driver, or list logs. The driver is the one that had an attempt, or
-    a dataset's newest one; without either, the newest attempt of each dataset is listed."""
+    """Show the last lines about an attempt, or list logs. A dataset stands for its newest attempt;
+    without a name, the newest attempt of each dataset is listed. --driver shows all lines."""
     if subject is not None and driver is not None:
         raise typer.BadParameter("name an attempt or a dataset, or a driver", param_hint="--driver")
     session = options.session(ctx)

@@ -82,7 +82,7 @@ def environment() -> Environment:
     env.filters.update(
         bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
     )
-    env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
+    env.filters.update(percent=_percent, ticked=ticked, prose=_prose, code_parts=code_parts)
     env.filters.update(
         lit=lit,
         standing=_standing,
@@ -114,6 +114,12 @@ def _bytes(number: int) -> str:
     while size >= 1000 and len(units) > 1:
         size, units = size / 1000, units[1:]
     return f"{number} B" if units[0] == "B" else f"{size:.3g} {units[0]}"
+
+
+def _percent(share: float) -> str:
+    """In two digits: `42 %`, `7.8 %`, `0.04 %`."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 or not percent else f"{percent:.2g} %"
 
 
 def _words(name: str) -> str:

@@ -26,6 +26,7 @@ from controlplane.core.model.answers.components import (
     DataflowText,
     RevisionEntry,
 )
+from controlplane.core.model.answers.datasets import CheckPoint, Trend
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.answers.health import Computation, OpenProblem
 from controlplane.core.model.json_values import JsonValue
@@ -34,7 +35,8 @@ from controlplane.operations.inspect.dataset_facts import DatasetFacts
 
 class FlowSummary(TypedDict):
     """A dataflow in a line. `states`: how many datasets and copies stand so; `overdue`: how many
-    datasets have data that is older than `freshness` allows."""
+    datasets have data that is older than `freshness` allows; `warnings`: how many expectations
+    warn."""
 
     name: str
     revision: int
@@ -43,6 +45,7 @@ class FlowSummary(TypedDict):
     description: str
     states: dict[State, int]
     overdue: int
+    warnings: int
     datasets: int
     targets: int
     partitions: int
@@ -101,7 +104,8 @@ class DatasetPage(TypedDict):
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `changed`: the changes of the chosen generation, with the first changed partitions; None where
     none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
-    did not fail. A page of one tab, or a fragment, has None for what it does not show.
+    did not fail. `check_points`: of each expectation by its name. A page of one tab, or a fragment,
+    has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
@@ -113,7 +117,9 @@ class DatasetPage(TypedDict):
     history: HistoryAnswer | None
     partitions: PartitionsAnswer | None
     ranges: RangesAnswer | None
+    trends: list[Trend] | None
     checks: ChecksAnswer | None
+    check_points: dict[str, list[CheckPoint]] | None
     records: RecordsShown | None
     changed: DataDifference | None
     failed: PartitionsAnswer | None

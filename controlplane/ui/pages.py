@@ -11,8 +11,11 @@ from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import WhyNode
+from controlplane.core.model.answers.datasets import Trend
+from controlplane.operations.inspect.datasets import without_rows
 from controlplane.ui import pictures, views
 from controlplane.ui.actions import LONGEST_KEY
+from controlplane.ui.check_views import ShownCheck, shown_checks
 from controlplane.ui.names import number_of
 from controlplane.ui.page import (
     Page,
@@ -35,6 +38,7 @@ from controlplane.ui.page_types import (
 from controlplane.ui.ranges import KeysWithin
 from controlplane.ui.rows_pages import NUMBERS, first_rows
 from controlplane.ui.session_rights import may
+from controlplane.ui.sparklines import Sparkline, sparkline
 
 
 def _home(page_request: PageRequest) -> HomePage:
@@ -90,7 +94,7 @@ TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
     "code": ("Code", frozenset({"code"})),
 }
 OF_EXPORTS = ("", "code")
-NOT_OF_EXPORTS = ("partitions", "history", "checks")
+NOT_OF_EXPORTS = ("partitions", "history", "trends", "checks")
 FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
     "head": frozenset(),
     "why": frozenset({"why"}),
@@ -98,6 +102,7 @@ FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
     "near": frozenset({"near"}),
     "partitions": frozenset({"partitions"}),
     "history": frozenset({"history"}),
+    "trends": frozenset({"history"}),
     "checks": frozenset({"checks"}),
 }
 EVERY_PART: frozenset[views.DatasetPart] = frozenset().union(*(parts for _, parts in TABS.values()))
@@ -125,6 +130,8 @@ def _dataset_value(page_request: PageRequest) -> DatasetPage:
             raise NotFound("an export has no such part")
         if _tab(page_request) not in OF_EXPORTS and parts is not EVERY_PART:
             return _page_with(page_request, TABS[""][1])
+    if page["checks"] and not may(page_request.token, "data"):
+        page["checks"] = without_rows(page["checks"])
     is_filled = views.is_dataset(page["dataset"]) and page["dataset"]["generation"] > 0
     if is_json and is_filled and may(page_request.token, "data"):
         rows, _ = first_rows(page_request)
@@ -167,6 +174,8 @@ def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str,
         "within": _within(page_request),
         "causes_found": list(rendered_causes(page["why"]["tree"] if page["why"] else None)),
         "first_with": _first_with(page),
+        "checks_shown": _checks_shown(page),
+        "trend_lines": _trend_lines(page),
         "numbers": NUMBERS,
         "url": page_request.origin,
     }
@@ -179,6 +188,21 @@ def rendered_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int,
     yield depth, node
     for cause in node["inputs"]:
         yield from rendered_causes(cause, depth + 1)
+
+
+def _checks_shown(page: DatasetPage) -> list[ShownCheck]:
+    return shown_checks(page["checks"], page["check_points"] or {}) if page["checks"] else []
+
+
+def _trend_lines(page: DatasetPage) -> list[tuple[Trend, Sparkline]]:
+    """Trends with their lines, whose marks are jumps."""
+    lines: list[tuple[Trend, Sparkline]] = []
+    for trend in page["trends"] or ():
+        points = trend["points"]
+        amounts, jumps = [p["amount"] for p in points], [p["is_jump"] for p in points]
+        if line := sparkline(amounts, jumps):
+            lines.append((trend, line))
+    return lines
 
 
 def _first_with(page: DatasetPage) -> Mapping[str, int]:

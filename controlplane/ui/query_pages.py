@@ -26,7 +26,7 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import hidden, json_views, overview
+from controlplane.operations.inspect import check_history, hidden, json_views, overview
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
@@ -56,7 +56,13 @@ def _query(page_request: PageRequest) -> QueryPage:
     parameters = page_request.request.query_params
     page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
     table, opened = parameters.get("table", ""), parameters.get("of", "")
-    if DATASET.fullmatch(table):
+    failing = parameters.get("failing", "")
+    if DATASET.fullmatch(failing) and page_request.may("view", failing):
+        page["sql"] = check_history.failing_rows(
+            page_request.context, page_request.branch, failing, parameters.get("check", "")
+        )
+        page["engine"] = "spark" if page["has_spark"] else "duckdb"
+    elif DATASET.fullmatch(table):
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
     elif DATASET.fullmatch(opened):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
@@ -26,6 +26,7 @@ from controlplane.operations.desired import blueprints
 from controlplane.operations.explore import partitions, waves
 from controlplane.operations.inspect import (
     causes,
+    check_history,
     components,
     data_diff,
     dataset_facts,
@@ -34,6 +35,7 @@ from controlplane.operations.inspect import (
     open_problems,
     overview,
     past_texts,
+    trends,
     work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
@@ -133,6 +135,12 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     return age if age and age["late"] else None
 
 
+def warnings(status: Mapping[str, object]) -> int:
+    """How many expectations of a dataset warn."""
+    levels = cast("Mapping[str, Sequence[str]]", status.get("checks", {}))
+    return len(levels.get("warning", ()))
+
+
 def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
     states = Counter[State](thing["state"] for thing in (*flow["datasets"], *flow["targets"]))
     return {
@@ -143,6 +151,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
         "description": text["description"],
         "states": {state: states[state] for state in WORST_FIRST if states[state]},
         "overdue": sum(overdue(dataset_status) is not None for dataset_status in flow["datasets"]),
+        "warnings": sum(map(warnings, flow["datasets"])),
         "datasets": len(flow["datasets"]),
         "targets": len(flow["targets"]),
         "partitions": sum(d["partitions"] for d in flow["datasets"]),
@@ -252,9 +261,11 @@ def dataset(
         "states": {},
         "code": None,
         "history": None,
+        "trends": None,
         "partitions": None,
         "ranges": None,
         "checks": None,
+        "check_points": None,
         "records": None,
         "changed": None,
         "failed": None,
@@ -271,8 +282,11 @@ def dataset(
             ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
         )
         page["history"] = visible(ctx, history)
+    if "history" in parts and page["history"]:
+        page["trends"] = trends.of_generations(page["history"]["items"])
     if "checks" in parts:
         page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
+        page["check_points"] = check_history.of_dataset(ctx, branch, name)
     if answer["generation"] and "partitions" in parts:
         _add_partitions(ctx, branch, page, answer, chosen, within)
     return page

@@ -10,9 +10,11 @@ from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers.work import PastRunAnswer
-from controlplane.operations.inspect import past_runs
+from controlplane.operations.inspect import attempt_log, past_runs
+from controlplane.operations.inspect.attempt_log import AttemptLog
+from controlplane.operations.inspect.datasets import without_rows
 from controlplane.operations.inspect.hidden import visible
-from controlplane.ui import work_views
+from controlplane.ui import run_timeline, work_views
 from controlplane.ui.names import ATTEMPT
 from controlplane.ui.page import Page, both, named, nothing
 from controlplane.ui.page_request import PageRequest
@@ -40,11 +42,20 @@ def _run(page_request: PageRequest) -> PastRunAnswer:
         raise past_runs.no_run(page_request.branch, id) from None
 
 
+def _timeline(page_request: PageRequest, page: PastRunAnswer) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    return {"timeline": run_timeline.of_run(page)}
+
+
 def _attempt(page_request: PageRequest) -> AttemptPage:
     id = named(page_request, "attempt", ATTEMPT)
     return work_views.attempt(
         page_request.context, id, page_request.services.log, with_log=_may_see_logs(page_request)
     )
+
+
+def _lines(page_request: PageRequest, page: AttemptPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    log = AttemptLog(page["log"], page["first"], page["is_own"])
+    return {"lines": attempt_log.levelled(log)}
 
 
 def _may_see_logs(page_request: PageRequest) -> bool:
@@ -55,9 +66,12 @@ def _may_see_logs(page_request: PageRequest) -> bool:
 
 def _checks(page_request: PageRequest) -> ChecksPage:
     state = page_request.query("state")
-    return work_views.checks(
+    page = work_views.checks(
         page_request.context, page_request.branch, state if state in STATES else ""
     )
+    if not may(page_request.token, "data"):
+        page["items"] = [*map(without_rows, page["items"])]
+    return page
 
 
 def _check_states(page_request: PageRequest, page: ChecksPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
@@ -74,13 +88,13 @@ ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
 RUN_PAGE = Page(
     "run.html",
     _run,
-    nothing,
+    _timeline,
     lambda page_request: f"headgate runs {named(page_request, 'run', RUN)}",
 )
 ATTEMPT_PAGE = Page(
     "attempt.html",
     _attempt,
-    nothing,
+    _lines,
     lambda page: f"headgate logs {named(page, 'x', ATTEMPT)}",
     is_of_branch=False,
 )

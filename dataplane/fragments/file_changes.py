@@ -88,6 +88,7 @@ def _compared(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
         "after": request["after"],
         "schema": _schema_of(request),
         "key": [],
+        "column": "",
         "samples": 0,
         "scratch": request["scratch"],
         "memory_bytes": request["memory_bytes"],

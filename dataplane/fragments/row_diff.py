@@ -30,18 +30,21 @@ THREADS = 2
 # Characters of one value of a sample: at most, and however many columns there are
 LONGEST, SHORTEST = 1_000, 20
 MOST_CHARACTERS = 8_000_000  # of all samples
+SAMPLES = 7  # of rows: added, removed, both of these unpaired; pairs before, after, and as a row
 REFUSED = 3  # the exit code where stdout has a reason that a user can read
 
 
 class RowDiffRequest(TypedDict):
     """Files of both sides as paths in the lake, the columns that both have, and bounds. `key` may
-    be empty."""
+    be empty: unchanged columns stand in for it. `column`: samples of pairs are those that differ in
+    it; empty: all."""
 
     lake: str
     before: list[str]
     after: list[str]
     schema: Schema
     key: list[str]
+    column: str
     samples: int
     scratch: str
     memory_bytes: int
@@ -51,10 +54,12 @@ class RowDiffRequest(TypedDict):
 def compare(request: RowDiffRequest) -> Json:
     """`{added, removed, equal, samples: {added, removed}, by_key}`; `DistinctRows` and `KeyedRows`
     count them."""
+    from dataplane.fragments.row_pairs import compare_pairs
+
     with open_database(request) as database:
         rows = DistinctRows(database, request)
         rows.load()
-        by_key = KeyedRows(rows).compared() if request["key"] else None
+        by_key = compare_pairs(rows)
         samples = {"added": rows.samples("a - b"), "removed": rows.samples("b - a")}
         return {**rows.counts(), "samples": samples, "by_key": by_key}
 
@@ -130,7 +135,15 @@ class DistinctRows:
     def samples(self, count: str) -> list[Json]:
         """The first rows of one side, in order of the key, then of all columns; as often as `more`
         says."""
-        query = f"SELECT {', '.join(self.columns)}, {count} FROM g WHERE {count} > 0 ORDER BY {self._order()}"
+        return self.samples_of("g", count)
+
+    def samples_of(self, table_name: str, count: str) -> list[Json]:
+        """As `samples`, of another table with the columns of `g`."""
+        columns = ", ".join(self.columns)
+        query = (
+            f"SELECT {columns}, {count} FROM {table_name} WHERE {count} > 0"
+            f" ORDER BY {self._order()}"
+        )
         table = self.database.execute(f"{query} LIMIT {self.request['samples']}").to_arrow_table()
         times = table.column(len(self.columns)).to_pylist()
         most = self.request["samples"]
@@ -160,79 +173,6 @@ class DistinctRows:
         rows = plain_rows(pa.record_batch(columns, schema=target), self.schema)
         longest = longest_value(len(self.names), self.request["samples"])
         return [{name: _shortened(value, longest) for name, value in row.items()} for row in rows]
-
-
-class KeyedRows:
-    """Rows that a key identifies: in table `k` each key, and how many rows of each side have it.
-
-    A key that a side has more than once is ambiguous. Its rows are counted by `DistinctRows` alone.
-    """
-
-    def __init__(self, rows: DistinctRows) -> None:
-        self.rows = rows
-        self.keys = rows.numbered(rows.request["key"])
-        self.values = [c for c in rows.columns if c not in self.keys]
-
-    def compared(self) -> Json:
-        rows = self.rows
-        keys = ", ".join(self.keys)
-        rows.database.execute(
-            f"CREATE TEMP TABLE k AS SELECT {keys}, sum(b) AS b, sum(a) AS a FROM g GROUP BY {keys}"
-        )
-        ambiguous, added, removed, matched = rows.sums(
-            "SELECT count(*) FILTER (b > 1 OR a > 1), count(*) FILTER (b = 0 AND a = 1),"
-            " count(*) FILTER (b = 1 AND a = 0), count(*) FILTER (b = 1 AND a = 1) FROM k"
-        )
-        self._pair()
-        changed, *numbers = rows.sums(
-            f"SELECT count(*){''.join(map(self._differing, self.values))} FROM p"
-        )
-        names = [rows.names[rows.columns.index(c)] for c in self.values]
-        columns = {name: n for name, n in zip(names, numbers, strict=True) if n}
-        counts = {
-            "matched": matched,
-            "changed": changed,
-            "added": added,
-            "removed": removed,
-            "ambiguous": ambiguous,
-        }
-        return {**counts, "columns": columns, "samples": list(self._samples())}
-
-    def _pair(self) -> None:
-        """Rows that have the same key, and differ: columns of before are `xc0`, `xc1`, ..., of
-        after `yc0`, ..."""
-        before = ", ".join(f"x.{c} AS x{c}" for c in self.rows.columns)
-        after = ", ".join(f"y.{c} AS y{c}" for c in self.rows.columns)
-        same = " AND ".join(f"x.{c} IS NOT DISTINCT FROM y.{c}" for c in self.keys)
-        same_keys = " AND ".join(f"x.{c} IS NOT DISTINCT FROM k.{c}" for c in self.keys)
-        self.rows.database.execute(
-            f"CREATE TEMP TABLE p AS SELECT {before}, {after} FROM (SELECT * FROM g WHERE b = 1 AND a = 0) x"
-            f" JOIN (SELECT * FROM g WHERE b = 0 AND a = 1) y ON {same}"
-            f" SEMI JOIN (SELECT * FROM k WHERE b = 1 AND a = 1) k ON {same_keys}"
-        )
-
-    def _differing(self, column: str) -> str:
-        return f", count(*) FILTER (x{column} IS DISTINCT FROM y{column})"
-
-    def _samples(self) -> Iterator[Json]:
-        """The first pairs in order of their keys: the key, and what differs, before and after."""
-        rows = self.rows
-        order = ", ".join(f"x{c}" for c in self.keys)
-        differs = ", ".join(f"x{c} IS DISTINCT FROM y{c}" for c in rows.columns)
-        query = f"SELECT *, {differs} FROM p ORDER BY {order} LIMIT {rows.request['samples']}"
-        table = rows.database.execute(query).to_arrow_table()
-        flags = (
-            table.column(2 * len(rows.columns) + i).to_pylist() for i in range(len(rows.columns))
-        )
-        before, after = rows.plain(table), rows.plain(table, len(rows.columns))
-        for old, new, *differing in zip(before, after, *flags, strict=True):
-            names = [name for name, is_other in zip(rows.names, differing, strict=True) if is_other]
-            key = {name: old[name] for name in rows.request["key"]}
-            yield {
-                "key": key,
-                "before": {n: old[n] for n in names},
-                "after": {n: new[n] for n in names},
-            }
 
 
 def _all_rows(schema: Schema) -> Read:
@@ -313,9 +253,9 @@ def _in_order(value: Any, kind: Json) -> Any:
 
 
 def longest_value(columns: int, samples: int) -> int:
-    """Characters of a value, so that the rows of all four samples have a bound together, however
-    many columns there are."""
-    return max(SHORTEST, min(LONGEST, MOST_CHARACTERS // max(1, 4 * columns * samples)))
+    """Characters of a value, so that the rows of all samples have a bound together, however many
+    columns there are."""
+    return max(SHORTEST, min(LONGEST, MOST_CHARACTERS // max(1, SAMPLES * columns * samples)))
 
 
 def _shortened(value: Json, longest: int) -> Json:

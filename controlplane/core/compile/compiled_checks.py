@@ -21,7 +21,7 @@ from dataplane.contract.jobs import DropRule, DropRules, JobSparkSettings
 from dataplane.contract.results import EXPECTATION, REASON
 from dataplane.contract.schemas import Schema, field_of, select_columns, struct_of
 
-EXAMPLES: Final = 3  # failing rows that are reported
+EXAMPLES: Final = 20  # failing rows that are reported
 
 
 @dataclass(frozen=True, slots=True)

@@ -394,3 +394,15 @@ document.addEventListener("htmx:after:swap", () => {
   all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));
 });
 localTimes(document);
+
+// --- logs of attempts: lines that have a text, and the end of a log that goes on
+
+function showLog(log) {
+  const words = log.querySelector("[data-log-find]")?.value.toLowerCase() ?? "";
+  for (const line of all(".line", log)) line.hidden = !line.textContent.toLowerCase().includes(words);
+  const pane = log.querySelector("div.log");
+  if (pane && log.querySelector("[data-log-follow]")?.checked) pane.scrollTop = pane.scrollHeight;
+}
+for (const how of ["input", "htmx:after:swap"]) {
+  document.addEventListener(how, () => all("[data-log]").forEach(showLog));
+}

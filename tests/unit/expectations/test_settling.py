@@ -71,7 +71,7 @@ def test_a_failing_check_keeps_the_old_generation_and_says_why(world: World) -> 
     )
     error = found["error"]
     assert error["condition"] == "expectation-failed"
-    assert error["message"] == 'positive: 1 of 5 rows fail v > -5; for example {"v": -7} in c.csv'
+    assert error["message"] == "positive: 1 of 5 rows fail v > -5; for example in c.csv"
     assert (error["file"], error["line"], error["column"]) == ("/shop.yaml", 12, 33)
     assert found["reason"] == "an expectation fails; readers keep generation 1"
     assert world.rows() == [(1, 10), (2, -1), (3, 30)]
@@ -153,9 +153,7 @@ def test_unique_looks_at_the_whole_and_nulls_are_like_nothing(world: World) -> N
     world.put("c.csv", (3, 1), (None, 1), (None, 2))
     world.apply(expecting("unique: [k]"))
     assert world.settle() == {"parse": 3, "check": 1}
-    assert world.dataset()["error"]["message"] == (
-        '1 of 6 rows repeat others under unique k; for example {"k": 3}'
-    )
+    assert world.dataset()["error"]["message"] == "1 of 6 rows repeat others under unique k"
     world.put("c.csv", (4, 1))
     assert world.settle() == {"parse": 1, "check": 1}
     assert world.dataset()["generation"] == 1
