@@ -11,10 +11,11 @@ from dataplane.contract.query_protocol import (
     PageFound,
     PageQuestion,
     QueryColumn,
+    RowOrder,
 )
 from dataplane.contract.schemas import Json
 from dataplane.fragments.cutting import beginning, encoded, fitted, size_bytes
-from dataplane.query.query_results import stored
+from dataplane.query.query_results import StoredResult, stored
 from dataplane.query.statement import StatementRefused
 
 PIECE_BYTES = 1 << 18
@@ -34,9 +35,11 @@ class Out(Protocol):
 
 
 def write(question: PageQuestion, out: Out) -> PageFound:
-    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for, and
-    OSError where the result is gone."""
+    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for and
+    for an order that there is not, and OSError where the result is gone."""
     with stored(question["path"]) as result:
+        if question["order"] is not None:
+            _sort(result, question["order"])
         left = question["page_bytes"] - _columns_bytes(result.columns)
         pieces, count, cut = _Pieces(out), 0, list[CutCell]()
         for values in result.rows(question["offset"], question["limit"]):
@@ -51,6 +54,13 @@ def write(question: PageQuestion, out: Out) -> PageFound:
             cut += [{"row": number, "column": place, "size_bytes": size} for place, size in row.cut]
         pieces.end()
         return {"columns": result.columns, "rows": count, "cut": cut}
+
+
+def _sort(result: StoredResult, order: RowOrder) -> None:
+    try:
+        result.sort(order)
+    except ValueError as e:
+        raise StatementRefused({"kind": "refused", "message": str(e), "at": None}) from e
 
 
 def _columns_bytes(columns: list[QueryColumn]) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
-from dataplane.contract.query_protocol import QueryColumn, Ran
+from dataplane.contract.query_protocol import QueryColumn, Ran, RowOrder
 from dataplane.contract.schemas import Json
 from dataplane.fragments.arrow import plain_column
 
@@ -61,6 +61,24 @@ class StoredResult:
     def __init__(self, stream: pa.RecordBatchReader) -> None:
         self._stream = stream
         self.columns = [_column(field) for field in stream.schema]
+
+    def sort(self, order: RowOrder) -> None:
+        """Have the rows in this order, all of them in memory. Raises ValueError for a column that
+        has none."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        place, columns = order["column"], self.columns
+        if place >= len(columns):
+            raise ValueError(f"the result has no column {place + 1}")
+        table = self._stream.read_all()
+        direction = "descending" if order["descending"] else "ascending"
+        try:
+            places = compute.array_sort_indices(table.column(place), order=direction)
+        except pa.ArrowNotImplementedError as e:
+            kind = columns[place]["type"]
+            raise ValueError(f"rows cannot be sorted by values of type {kind}") from e
+        self._stream = table.take(places).to_reader()
 
     def rows(self, offset: int, limit: int | None = None) -> Iterator[list[Json]]:
         """At most `limit` rows behind the first `offset`. A megabyte of them is held, or one
