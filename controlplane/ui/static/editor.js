@@ -79,7 +79,7 @@ function theme(cm) {
     "&": { color: "var(--ink)", backgroundColor: "var(--ground)", fontSize: "12.5px" },
     "&.cm-focused": { outline: "none" },
     ".cm-scroller": {
-      fontFamily: mono, lineHeight: "1.55", minHeight: "calc(var(--rows) * 1.55em + 10px)", maxHeight: "70vh",
+      fontFamily: mono, lineHeight: "1.55", minHeight: "calc(var(--rows) * 1.55em + 10px)", maxHeight: "var(--most, 70vh)",
       overflow: "auto",
     },
     ".cm-content": { caretColor: "var(--ink)", padding: "5px 0" },
@@ -186,8 +186,13 @@ function told(within) {
 }
 
 async function blueprint(field) {
+  const text = await linked(), stored = field.value;
+  if (text !== null && !document.querySelector("[data-problem], #changesh")) field.value = text;
   const editor = await mount(field), sign = document.querySelector("[data-checked]");
   editor.show(told(document));
+  if (field.value !== stored) sign.textContent = "The text is of a link: plan it to see what it would change.";
+  lookAt(editor.view, Number(field.dataset.line));
+  share(field);
   if (!field.form.querySelector("button[name=do]").disabled) {
     checked(field, editor, (problems) => {
       const word = problems.length === 1 ? "problem" : "problems";
@@ -199,6 +204,9 @@ async function blueprint(field) {
     editor.goTo(Number(line), Number(column));
   };
   document.addEventListener("click", (event) => {
+    const at = event.target.closest?.("a[href^='#at-']")?.getAttribute("href").slice(1);
+    const line = at && document.getElementById(at)?.dataset.at;
+    if (line) lookAt(editor.view, Number(line));
     const link = event.target.closest?.("[data-problem] a");
     if (!link) return;
     event.preventDefault();
@@ -206,6 +214,48 @@ async function blueprint(field) {
   });
   const followed = all("[data-problem] a").find((link) => link.hash === location.hash); // before the editor was there
   if (followed) goToProblem(followed);
+}
+
+// The line at the top of the editor, without moving the page or the focus.
+function lookAt(view, line) {
+  const at = offset(view.state.doc, line, 1);
+  view.dispatch({ selection: { anchor: at } });
+  const top = () => view.lineBlockAt(at).top;
+  view.requestMeasure({ read: top, write: (y) => { view.scrollDOM.scrollTop = line > 1 ? Math.max(0, y - 24) : 0; } });
+}
+
+// A draft in a link stands behind the # of the address, which no server sees, and packed: a blueprint is long.
+const LONGEST_LINK = 60_000;
+
+async function through(stream, bytes) {
+  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+}
+
+async function packed(text) {
+  const bytes = await through(new CompressionStream("deflate-raw"), new TextEncoder().encode(text));
+  return btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join("")).replaceAll("+", "-").replaceAll("/", "_");
+}
+
+async function linked() {
+  if (!location.hash.startsWith("#text=")) return null;
+  try {
+    const text = atob(location.hash.slice(6).replaceAll("-", "+").replaceAll("_", "/"));
+    return new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), Uint8Array.from(text, (c) => c.charCodeAt(0))));
+  } catch {
+    return null; // no text of ours
+  }
+}
+
+function share(field) {
+  const button = document.querySelector("[data-share]");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const hash = `#text=${await packed(field.value)}`;
+    if (hash.length > LONGEST_LINK) { button.textContent = "Too long for a link"; return; }
+    history.replaceState(history.state, "", hash);
+    await navigator.clipboard?.writeText(location.href).catch(() => {});
+    button.textContent = "Link copied";
+  });
 }
 
 // The text of a query is kept behind the # of the address, which no server sees, and in what this tab asked before.
