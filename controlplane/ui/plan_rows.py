@@ -137,7 +137,8 @@ def _box(
     mark: Mark = row["mark"] if row else marks.get(name, "")
     badge = f"{SIGNS[mark]} {mark}" if mark in SIGNS else mark
     if name in failed:
-        return draw.Box(name, kind, "failed", "waits for a retry", badge=badge or "failed")
+        share = draw.PartitionShares(0, 0, 1)
+        return draw.Box(name, kind, "failed", "waits for a retry", share, badge or "failed")
     if row is None:
         sub = "nothing to compute" if mark else ""
         return draw.Box(name, kind, "up_to_date", sub, badge=badge, faint=not mark)

@@ -12,6 +12,7 @@ import json
 import shlex
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -31,23 +32,20 @@ from controlplane.operations.inspect.hidden import visible, words
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.running_queries import Cancel
-from controlplane.ui import query_downloads
+from controlplane.ui import query_downloads, query_result_pages, query_table_pages
 from controlplane.ui.actions import BadForm, Fields, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
 from controlplane.ui.page_request import PageRequest, page_request_of
-from controlplane.ui.query_values import QueryPage
+from controlplane.ui.query_values import ORDER, QueryPage, row_order, type_kind
 from dataplane.contract.query_protocol import SQL_MOST
 
 ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
 SHOWN = PageBounds(100, page_bytes=1 << 20, cell_bytes=10_000)
 TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
-INTEGERS = frozenset(
-    f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
-)
-NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
+EXPLAIN, EXPLAINED = "EXPLAIN\n", ["explain_key", "explain_value"]  # before a query; its columns
 HEX = frozenset("0123456789abcdef")
 
 
@@ -58,6 +56,7 @@ def _query(page_request: PageRequest) -> QueryPage:
     table, opened = parameters.get("table", ""), parameters.get("of", "")
     if DATASET.fullmatch(table):
         page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
+        page["runs"] = page_request.may("data", table)
     elif DATASET.fullmatch(opened):
         try:
             opened_query = visible(
@@ -85,6 +84,8 @@ def _empty(page_request: PageRequest, sql: str) -> QueryPage:
         "at": "",
         "limit": ROWS,
         "after": 0,
+        "order": "",
+        "runs": False,
         "answer": None,
         "seconds": None,
         "problem": None,
@@ -104,7 +105,8 @@ def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
     return {
         "caret": _caret(page),
         "cut": _cut(page),
-        "numbers": NUMBERS,
+        "type_kind": type_kind,
+        "is_plan": _is_plan(page),
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
             (
@@ -120,6 +122,11 @@ def _cut(page: QueryPage) -> Mapping[tuple[int, int], int]:
     answer = page["answer"]
     cells = [] if answer is None else answer["cut"]
     return {(cell["row"] - page["after"], cell["column"]): cell["size_bytes"] for cell in cells}
+
+
+def _is_plan(page: QueryPage) -> bool:
+    answer = page["answer"]
+    return answer is not None and [column["name"] for column in answer["columns"]] == EXPLAINED
 
 
 def _caret(page: QueryPage) -> str:
@@ -163,7 +170,7 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
             else _answered(page_request, fields, page, cancel)
         )
     except HeadgateError as error:
-        page = _refused(page_request, page, error)
+        page = _refused(page_request, page, error, is_explained=fields.get("do") == "explain")
     if wants_json(request):
         return JSONResponse(page)
     return QUERY.show(page_request, page, overview.newest_event(page_request.context))
@@ -178,19 +185,23 @@ def _filled(page_request: PageRequest, fields: Fields) -> QueryPage:
         fields.get("at", "").strip()[:100],
     )
     page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
-    page["after"] = number_of(fields.get("after", "")) or 0
+    after, _, order = fields.get("after", "").partition(" ")
+    page["after"] = number_of(after) or 0
+    page["order"] = order if ORDER.fullmatch(order) else ""
     page["dataset"] = fields.get("dataset", "").strip()[:500]
     return page
 
 
-def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -> QueryPage:
+def _refused(
+    page_request: PageRequest, page: QueryPage, error: HeadgateError, *, is_explained: bool
+) -> QueryPage:
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {
-            **page,
-            "problem": hidden.problem(page_request.context, json_views.problem(problems[0]), sent),
-        }
+        detail = hidden.problem(page_request.context, json_views.problem(problems[0]), sent)
+        if is_explained and detail["line"]:
+            detail["line"] -= EXPLAIN.count("\n")
+        return {**page, "problem": detail}
     return {**page, "refused": words(page_request.context, str(error), sent)}
 
 
@@ -212,11 +223,15 @@ def _answered(
     if len(page["sql"]) > SQL_MOST:
         raise BadForm(f"a query has at most {SQL_MOST:,} characters")
     all_queries, started = page_request.services.queries, time.monotonic()
-    if page["after"] and (result := fields.get("result", "")):
-        page_of_rows = queries.page(page_request.context, all_queries, result, page["after"], SHOWN)
+    if fields.get("after") and (result := fields.get("result", "")):
+        bounds = replace(SHOWN, order=row_order(page["order"]))
+        page_of_rows = queries.page(
+            page_request.context, all_queries, result, page["after"], bounds
+        )
         return {**page, "answer": page_of_rows.answer()}
+    is_explained = fields.get("do") == "explain"
     query_request = queries.QueryRequest(
-        page["sql"],
+        f"{EXPLAIN}{page['sql']}" if is_explained else page["sql"],
         _parameters(page["parameters"]),
         page["limit"],
         at=_moment(page["at"]),
@@ -235,6 +250,7 @@ def _answered(
     return {
         **page,
         "after": 0,
+        "order": "",
         "answer": page_of_rows.answer(),
         "seconds": round(time.monotonic() - started, 3),
     }
@@ -303,6 +319,8 @@ def download(request: Request) -> Response:
 ROUTES: list[Route] = [
     Route("/query/result.{kind}", download, methods=["GET"]),
     Route("/query/cancel", cancel, methods=["POST"]),
+    *query_table_pages.ROUTES,
+    *query_result_pages.ROUTES,
     *both("/query", QUERY),
     Route("/query", ask, methods=["POST"]),
 ]

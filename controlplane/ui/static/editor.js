@@ -3,6 +3,7 @@
 // as sheets that are adopted: the page's policy allows no style elements.
 
 import { DUCKDB, keys, tables } from "./completion.js";
+import { begin as workbench } from "./workbench.js";
 
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const CHECK_MS = 700;
@@ -258,9 +259,7 @@ function share(field) {
   });
 }
 
-// The text of a query is kept behind the # of the address, which no server sees, and in what this tab asked before.
-const BEFORE = "headgate queries", MOST = 20;
-
+// The text of a query is kept behind the # of the address, which no server sees.
 function hashed() {
   try {
     return location.hash.startsWith("#q=") ? decodeURIComponent(location.hash.slice(3)) : null;
@@ -281,44 +280,26 @@ async function query(field) {
     if (value === field.value) return;
     editor.view.dispatch({ changes: { from: 0, to: editor.view.state.doc.length, insert: value } });
   };
+  const remember = workbench(form, { value: () => field.value, put, insert: (name, isFocused) => insert(editor.view, name, isFocused) });
   const show = () => editor.show(told(document.querySelector("#result")));
   form.addEventListener("submit", () => {
     form.elements.once.value = newId();
     if (hashed() !== field.value) history.pushState(null, "", `#q=${encodeURIComponent(field.value)}`);
     remember(field.value);
-    list(put);
   }, { capture: true });
   addEventListener("popstate", () => { if (hashed() !== null) put(hashed()); });
   document.addEventListener("htmx:after:swap", show);
-  list(put);
   show();
-}
-
-function asked() {
-  try {
-    return JSON.parse(sessionStorage.getItem(BEFORE) ?? "[]");
-  } catch {
-    return [];
+  if (form.hasAttribute("data-runs") && text === null && !result.firstElementChild) {
+    history.replaceState(history.state, "", `#q=${encodeURIComponent(field.value)}`); // a reload does not run it again
+    form.requestSubmit(form.querySelector("button[name=do]:not([disabled])"));
   }
 }
 
-function remember(text) {
-  const texts = [text, ...asked().filter((one) => one !== text)].slice(0, MOST);
-  try {
-    sessionStorage.setItem(BEFORE, JSON.stringify(texts));
-  } catch { /* full, or not allowed */ }
-}
-
-function list(put) {
-  const box = document.querySelector("[data-asked-before]"), texts = asked();
-  box.hidden = !texts.length;
-  box.querySelector("ol").replaceChildren(...texts.map((text) => {
-    const row = document.createElement("li"), button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.textContent = text.length > 160 ? `${text.slice(0, 160)} ...` : text;
-    button.addEventListener("click", () => put(text));
-    row.append(button);
-    return row;
-  }));
+// At the caret, apart from a word before it.
+function insert(view, name, isFocused) {
+  const { from, to } = view.state.selection.main, before = view.state.doc.sliceString(Math.max(0, from - 1), from);
+  const text = /[\w,)"]/.test(before) ? ` ${name}` : name;
+  view.dispatch({ changes: { from, to, insert: text }, selection: { anchor: from + text.length } });
+  if (isFocused) view.focus();
 }

@@ -358,9 +358,11 @@ if (stream) {
   follow();
 }
 
-// --- what a tab asked before ends with its session
+// --- the history of queries ends with the session
 
-if (location.pathname === "/login") sessionStorage.clear();
+if (location.pathname === "/login") {
+  for (const key of Object.keys(localStorage)) if (key.startsWith("headgate history ")) localStorage.removeItem(key);
+}
 
 // --- the editor, on the pages that have one
 

@@ -1,0 +1,84 @@
+"""What the columns of a query's result are like: counted over its rows, as far as they were read."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from typing_extensions import TypedDict
+
+from controlplane.core.model.answers.queries import QueryColumnAnswer
+from controlplane.core.model.json_values import JsonValue
+from controlplane.ui.query_values import number_in, type_kind
+
+ROWS: Final = 10_000  # that a profile looks at
+TOP = 3  # values
+
+
+class CommonValue(TypedDict):
+    """A value, and in how many rows it is."""
+
+    value: str
+    rows: int
+
+
+class ResultColumnProfile(TypedDict):
+    """`distinct`: values that are not NULL. `mean`: of numbers alone. `top`: the most common
+    values, where one comes twice."""
+
+    name: str
+    type: str
+    nulls: int
+    distinct: int
+    min: str | None
+    max: str | None
+    mean: float | None
+    top: list[CommonValue]
+
+
+def of_rows(
+    columns: Sequence[QueryColumnAnswer], rows: Sequence[Sequence[JsonValue]]
+) -> list[ResultColumnProfile]:
+    return [_column(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
+
+
+def _column(column: QueryColumnAnswer, values: Sequence[JsonValue]) -> ResultColumnProfile:
+    present = [value for value in values if value is not None]
+    numbers = _numbers(column, present)
+    texts = Counter(map(_text, present))
+    bounds = _bounds(column, present, numbers)
+    return {
+        "name": column["name"],
+        "type": column["type"],
+        "nulls": len(values) - len(present),
+        "distinct": len(texts),
+        "min": bounds[0] if bounds else None,
+        "max": bounds[1] if bounds else None,
+        "mean": sum(numbers) / len(numbers) if numbers else None,
+        "top": [CommonValue(value=v, rows=n) for v, n in texts.most_common(TOP) if n > 1],
+    }
+
+
+def _numbers(column: QueryColumnAnswer, present: Sequence[JsonValue]) -> list[float]:
+    if type_kind(column["type"]) != "number":
+        return []
+    return [number for value in present if (number := number_in(value)) is not None]
+
+
+def _bounds(
+    column: QueryColumnAnswer, present: Sequence[JsonValue], numbers: Sequence[float]
+) -> tuple[str, str] | None:
+    """The least and the greatest value, as text. ISO times are in the order of their texts."""
+    if numbers:
+        ordered = sorted(present, key=lambda value: number_in(value) or 0.0)
+        return _text(ordered[0]), _text(ordered[-1])
+    if not present or type_kind(column["type"]) not in ("text", "time"):
+        return None
+    texts = list(map(_text, present))
+    return min(texts), max(texts)
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
