@@ -17,6 +17,7 @@ KINDS: Final[tuple[ChartKind, ...]] = get_args(ChartKind)
 POINTS: Final = 2_000  # rows of a chart
 MARKED = 300  # points that are drawn one by one, with their values; more are one line
 WIDTH, HIGH, LEFT, RIGHT, TOP, FOOT = 900, 360, 84, 16, 12, 44  # pixels
+NAMING: Final[tuple[TypeKind, ...]] = ("time", "text", "truth")
 STEPS = (1, 2, 2.5, 5, 10)
 GRID_LINES, LABELS, LONGEST = 5, 8, 16
 
@@ -57,11 +58,10 @@ class ChartPicture:
 
 
 def default_columns(columns: Sequence[QueryColumnAnswer]) -> tuple[int, int] | None:
-    """x and y: what names a row, else the first column; the first other column of numbers. None
-    where there is no such one."""
+    """x and y: a time, else what names a row, else the first column; the first other column of
+    numbers. None where there is no such one."""
     kinds = [type_kind(column["type"]) for column in columns]
-    named = [place for place, kind in enumerate(kinds) if kind in ("text", "time", "truth")]
-    x = named[0] if named else 0
+    x = next((kinds.index(kind) for kind in NAMING if kind in kinds), 0)
     numbers = [place for place, kind in enumerate(kinds) if kind == "number"]
     y = next((place for place in numbers if place != x), None)
     if y is None and numbers:
