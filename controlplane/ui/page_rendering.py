@@ -27,6 +27,7 @@ from controlplane.operations.inspect.standstill import NOTHING
 from controlplane.ui import draw, moments, pictures, side_by_side, static_files
 from controlplane.ui.branch_links import within
 from controlplane.ui.page_types import HomePage
+from controlplane.ui.query_values import type_kind
 from dataplane.contract.keys import plain_key
 
 THEMES = ("light", "dark")
@@ -85,7 +86,7 @@ def environment() -> Environment:
         bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
     )
     env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
-    env.filters.update(spread=_spread, hunks=side_by_side.hunks)
+    env.filters.update(spread=_spread, hunks=side_by_side.hunks, type_kind=type_kind)
     env.filters.update(
         lit=lit,
         standing=_standing,

@@ -87,7 +87,7 @@ def _with_plan(
 
 
 def _line_in_question(plan: PlanAnswer, lines: Mapping[str, int]) -> int:
-    """Of the first component that is edited, else that failed, else that has work."""
+    """The line of the first component that is edited, else that failed, else that has work."""
     names = [change["component"] for change in plan["changes"]]
     names += plan_rows.failed_names(plan)
     names += [item["dataset"] for item in plan["items"]]

@@ -1,5 +1,5 @@
-"""The work of a plan as rows, one for each dataset: what is computed, what is reused, and what that
-is thought to take."""
+"""The work of a plan as rows, one for each dataset: partitions to compute, reused partitions, and the
+expected cost."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def of_plan(plan: PlanAnswer) -> list[PlanRow]:
     """In the order of the plan. Their sums are those of the plan."""
     marks = _marks(plan)
     by_dataset: dict[str, list[PlanItem]] = {}
-    for item in plan["items"]:
-        by_dataset.setdefault(item["dataset"], []).append(item)
+    for work in plan["items"]:
+        by_dataset.setdefault(work["dataset"], []).append(work)
     return [_row(name, items, marks.get(name, "")) for name, items in by_dataset.items()]
 
 
 def _marks(plan: PlanAnswer) -> dict[str, Mark]:
-    """Of components that an edit adds, changes or removes. Words alone change nothing."""
+    """Components that an edit adds, changes or removes. A change of words alone is none."""
     marks: dict[str, Mark] = {}
     for change in plan["changes"]:
         kind = change["kind"]
@@ -59,16 +59,16 @@ def _marks(plan: PlanAnswer) -> dict[str, Mark]:
 
 
 def _row(name: str, items: list[PlanItem], mark: Mark) -> PlanRow:
-    cost = costs.total(item.get("cost") for item in items)
-    conditions = [item["reason"] for item in items if not item["certain"]]
+    cost = costs.total(work.get("cost") for work in items)
+    conditions = [work["reason"] for work in items if not work["certain"]]
     computed = _count(items, costs.COMPUTED)
     reused = _count(items, ("adopt",))
     return {
         "dataset": name,
         "mark": mark or ("reused" if reused and not computed else ""),
-        "causes": list(dict.fromkeys(item["cause"] for item in items)),
+        "causes": list(dict.fromkeys(work["cause"] for work in items)),
         "condition": next(filter(None, conditions), None),
-        "tasks": sum(item["tasks"] for item in items),
+        "tasks": sum(work["tasks"] for work in items),
         "computed": computed,
         "reused": reused,
         "removed": _count(items, ("remove",)),
@@ -80,7 +80,7 @@ def _row(name: str, items: list[PlanItem], mark: Mark) -> PlanRow:
 
 
 def _count(items: Iterable[PlanItem], actions: Collection[str]) -> int:
-    return sum(item["count"] for item in items if item["action"] in actions)
+    return sum(work["count"] for work in items if work["action"] in actions)
 
 
 def failed_names(plan: PlanAnswer) -> list[str]:
@@ -102,15 +102,15 @@ def picture(plan: PlanAnswer, rows: Iterable[PlanRow], reach: PlanReach) -> draw
     if not touched or not 0 < len(drawn) <= draw.BOXES:
         return None
     boxes = [
-        _box(entry["name"], entry["kind"], by_name.get(entry["name"]), marks, failed)
-        for entry in components["items"]
-        if entry["name"] in drawn
+        _box(component["name"], component["kind"], by_name.get(component["name"]), marks, failed)
+        for component in components["items"]
+        if component["name"] in drawn
     ]
     return draw.graph(boxes, _links(components, touched))
 
 
 def _drawn(components: ComponentsAnswer, touched: Collection[str]) -> set[str]:
-    names = {entry["name"] for entry in components["items"]}
+    names = {component["name"] for component in components["items"]}
     if len(names) <= WHOLE:
         return names
     beside = {edge["source"] for edge in components["edges"] if edge["target"] in touched}
@@ -148,7 +148,7 @@ def _box(
 
 
 def _shares(row: PlanRow) -> tuple[float, float]:
-    """Of partitions: reused, and to compute."""
+    """Shares of partitions: reused, and to compute."""
     total = row["reused"] + row["computed"]
     return (row["reused"] / total, row["computed"] / total) if total else (1.0, 0.0)
 

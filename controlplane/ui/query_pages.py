@@ -32,13 +32,13 @@ from controlplane.operations.inspect.hidden import visible, words
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.running_queries import Cancel
-from controlplane.ui import query_downloads, query_result_pages, query_table_pages
+from controlplane.ui import query_downloads, query_result_pages
 from controlplane.ui.actions import BadForm, Fields, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
 from controlplane.ui.page_request import PageRequest, page_request_of
-from controlplane.ui.query_values import ORDER, QueryPage, row_order, type_kind
+from controlplane.ui.query_values import ORDER, QueryPage, row_order
 from dataplane.contract.query_protocol import SQL_MOST
 
 ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
@@ -105,7 +105,6 @@ def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
     return {
         "caret": _caret(page),
         "cut": _cut(page),
-        "type_kind": type_kind,
         "is_plan": _is_plan(page),
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
@@ -319,7 +318,6 @@ def download(request: Request) -> Response:
 ROUTES: list[Route] = [
     Route("/query/result.{kind}", download, methods=["GET"]),
     Route("/query/cancel", cancel, methods=["POST"]),
-    *query_table_pages.ROUTES,
     *query_result_pages.ROUTES,
     *both("/query", QUERY),
     Route("/query", ask, methods=["POST"]),

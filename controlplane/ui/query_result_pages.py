@@ -1,4 +1,4 @@
-"""A kept result of a query as a chart, and what its columns are like."""
+"""Pages beside a query: the tables that it can name, and its result as a chart and as a profile."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from starlette.routing import Route
 from typing_extensions import TypedDict
 
 from controlplane.core.model.answers.queries import QueryAnswer, QueryColumnAnswer
-from controlplane.services.queries import queries
+from controlplane.services.queries import queries, query_tables
 from controlplane.services.queries.port import PageBounds
+from controlplane.services.queries.query_tables import ColumnsAnswer, TablesAnswer
 from controlplane.ui import result_charts, result_profiles
-from controlplane.ui.names import number_of
-from controlplane.ui.page import Page, both
+from controlplane.ui.names import DATASET, number_of
+from controlplane.ui.page import Page, both, named, nothing
 from controlplane.ui.page_request import PageRequest
 from controlplane.ui.query_values import ORDER, row_order, type_kind
 from controlplane.ui.result_charts import KINDS, POINTS, ChartKind
@@ -38,9 +39,9 @@ class ChartPage(TypedDict):
     total: int
 
 
-class ProfilePage(TypedDict):
-    """Of the first `looked_at` of `total` rows. `cut`: values of which only the beginning was
-    looked at."""
+class ResultProfilePage(TypedDict):
+    """The profile counts the first `looked_at` of `total` rows, and of `cut` values the beginning
+    alone."""
 
     result: str
     columns: list[ResultColumnProfile]
@@ -52,8 +53,18 @@ class ProfilePage(TypedDict):
 def _rows(page_request: PageRequest, most: int, order: RowOrder | None = None) -> QueryAnswer:
     """The first rows of the result that the address names. Raises NotFound."""
     bounds = PageBounds(most, cell_bytes=CELL_BYTES, order=order)
-    all_queries, result = page_request.services.queries, page_request.query("result")
-    return queries.page(page_request.context, all_queries, result, 0, bounds).answer()
+    all_queries, id = page_request.services.queries, page_request.query("result")
+    return queries.page(page_request.context, all_queries, id, 0, bounds).answer()
+
+
+def _tables(page_request: PageRequest) -> TablesAnswer:
+    words = page_request.query("q").strip()
+    return query_tables.tables(page_request.context, page_request.branch, words)
+
+
+def _columns(page_request: PageRequest) -> ColumnsAnswer:
+    name = named(page_request, "dataset", DATASET)
+    return query_tables.columns(page_request.context, page_request.branch, name)
 
 
 def _chart(page_request: PageRequest) -> ChartPage:
@@ -92,17 +103,23 @@ def _points(answer: QueryAnswer, x: int, y: int | None) -> list[result_charts.Ch
     return result_charts.points_of(answer["rows"], x, y, x_kind)
 
 
-def _drawn(page_request: PageRequest, page: ChartPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+def _no_command(page_request: PageRequest, page: object) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
+    """No command shows a kept result."""
+    return {"commands": []}
+
+
+def _drawn(page_request: PageRequest, page: ChartPage) -> Mapping[str, Any]:
     x_kind = type_kind(page["columns"][page["x"]]["type"])
     points = [result_charts.point_of(label, x_kind, y) for label, y in page["points"]]
     return {
+        **_no_command(page_request, page),
         "picture": result_charts.picture(points, page["kind"]) if points else None,
         "kinds": KINDS,
         "sizes": result_charts,
     }
 
 
-def _profile(page_request: PageRequest) -> ProfilePage:
+def _profile(page_request: PageRequest) -> ResultProfilePage:
     answer = _rows(page_request, result_profiles.ROWS)
     return {
         "result": answer["result"],
@@ -113,14 +130,21 @@ def _profile(page_request: PageRequest) -> ProfilePage:
     }
 
 
-def _kinds(page_request: PageRequest, page: ProfilePage) -> Mapping[str, Any]:  # noqa: ARG001
-    return {"type_kind": type_kind}
+def _describe(page_request: PageRequest) -> str:
+    return f"headgate query 'DESCRIBE {page_request.request.path_params['name']}'"
 
 
-def _command(page_request: PageRequest) -> str:  # noqa: ARG001
-    return "headgate query 'SELECT 1'"
+def _status(page_request: PageRequest) -> str:  # noqa: ARG001  # as all commands
+    return "headgate status"
 
 
-CHART = Page("query_chart.html", _chart, _drawn, _command, "data")
-PROFILE = Page("query_profile.html", _profile, _kinds, _command, "data")
-ROUTES: list[Route] = [*both("/query/chart", CHART), *both("/query/profile", PROFILE)]
+CHART = Page("query_chart.html", _chart, _drawn, _status, "data")
+PROFILE = Page("query_profile.html", _profile, _no_command, _status, "data")
+COLUMNS = Page("query_columns.html", _columns, nothing, _describe, "data")
+TABLES = Page("query_tables.html", _tables, nothing, _status, "data")
+ROUTES: list[Route] = [
+    *both("/query/chart", CHART),
+    *both("/query/profile", PROFILE),
+    *both("/query/tables/{name}", COLUMNS),
+    *both("/query/tables", TABLES),
+]

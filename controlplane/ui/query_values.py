@@ -1,5 +1,5 @@
-"""The content of the page of queries, as types: the JSON of its twin. And what values of results are
-as numbers."""
+"""The content of the page of queries, as types: the JSON of its twin. And the kinds of types
+and numbers in results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KIND_OF = {name: kind for kind, names in _KINDS.items() for name in names.split
 
 
 def type_kind(type_name: str) -> TypeKind:
-    """Of a type as DuckDB or Spark names it: `DECIMAL(18,3)`, `bigint`, `INTEGER[]`."""
+    """The kind of a type as DuckDB or Spark names it: `DECIMAL(18,3)`, `bigint`, `INTEGER[]`."""
     if type_name.endswith("]"):
         return "nested"
     head = type_name.lower().replace("<", "(").partition("(")[0].split(" ")[0]

@@ -70,7 +70,7 @@ def default_columns(columns: Sequence[QueryColumnAnswer]) -> tuple[int, int] | N
 
 
 def default_kind(column: QueryColumnAnswer) -> ChartKind:
-    """By the type of x."""
+    """The usual chart for the type of x."""
     match type_kind(column["type"]):
         case "time":
             return "line"
@@ -112,7 +112,7 @@ def _number_of(label: str, kind: TypeKind) -> float | None:
 
 
 def picture(points: Sequence[ChartPoint], kind: ChartKind) -> ChartPicture:
-    """Of at least one point."""
+    """The chart of at least one point."""
     low, high = min(point.y for point in points), max(point.y for point in points)
     if kind == "bar":
         low, high = min(low, 0.0), max(high, 0.0)
@@ -189,7 +189,7 @@ def _path(places: Sequence[float], heights: Sequence[float], kind: ChartKind, ba
 
 
 def _labels(points: Sequence[ChartPoint], places: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """Of some points, with room between them."""
+    """Labels of some points, with room between them."""
     labels, last = list[tuple[float, str]](), -math.inf
     room = (WIDTH - LEFT - RIGHT) / LABELS
     for x, point in sorted(zip(places, points, strict=True), key=lambda pair: pair[0]):

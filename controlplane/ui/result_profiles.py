@@ -1,4 +1,4 @@
-"""What the columns of a query's result are like: counted over its rows, as far as they were read."""
+"""A profile of a query's result: counts of each column over the rows that were read."""
 
 from __future__ import annotations
 

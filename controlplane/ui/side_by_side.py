@@ -1,4 +1,4 @@
-"""A unified diff as two columns of lines: each changed line beside the one that it was.
+"""A unified diff as two columns of lines: each changed line beside its earlier text.
 
 The lines of `difflib.unified_diff` go in. Hunks are read by the counts of their headings, so that a
 line such as `-- a comment` of SQL is not taken for a heading.
@@ -16,7 +16,7 @@ _HEADING = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A line with its number: what is equal on both sides before and behind what differs."""
+    """A line with its number. `differs`: the part between the equal parts `before` and `behind`."""
 
     number: int
     before: str
@@ -43,7 +43,7 @@ class Hunk:
 
 
 def hunks(lines: Iterable[str]) -> list[Hunk]:
-    """Of a unified diff of any number of files."""
+    """The hunks of a unified diff of any number of files."""
     all_hunks, file = list[Hunk](), ""
     following = iter(lines)
     for line in following:
@@ -94,10 +94,10 @@ def _paired(left: int, right: int, removed: list[str], added: list[str]) -> Iter
         yield SideBySideRow(first, other, is_same=False)
 
 
-def _common(one: str, other: str) -> int:
+def _common(text: str, other: str) -> int:
     """How many characters both begin with."""
-    differing = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differing, min(len(one), len(other)))
+    differing = (place for place, (a, b) in enumerate(zip(text, other, strict=False)) if a != b)
+    return next(differing, min(len(text), len(other)))
 
 
 def _side(number: int, text: str, start: int, end: int) -> Side:

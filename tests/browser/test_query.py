@@ -110,7 +110,7 @@ def test_a_query_becomes_a_plan(signed_in: SignIn) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("button", name="Plan it").click()
     expect(page.locator("h1")).to_have_text("Plan of an edit")
-    expect(page.get_by_role("button", name="Apply what was planned")).to_be_visible()
+    expect(page.get_by_role("button", name="Apply this plan")).to_be_visible()
     assert not tab.complaints
 
 

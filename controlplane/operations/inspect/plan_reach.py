@@ -44,13 +44,13 @@ class PlanReach(TypedDict):
 
 
 def of_stored(ctx: Context, branch: str, plan: PlanAnswer) -> PlanReach:
-    """Of a plan of the stored blueprints."""
+    """The reach of a plan of the stored blueprints."""
     with ctx.read_plan(branch) as (_, facts):
         return _reach(ctx, branch, plan, facts.desired, facts.desired)
 
 
 def of_edit(ctx: Context, branch: str, plan: PlanAnswer, source: SentBlueprint) -> PlanReach:
-    """Of a plan of this blueprint. Raises InvalidBlueprint."""
+    """The reach of a plan of this blueprint. Raises InvalidBlueprint."""
     edit = blueprints.preview(ctx, branch, [source])
     return _reach(ctx, branch, plan, edit.before, edit.proposed)
 
@@ -59,12 +59,14 @@ def _reach(
     ctx: Context, branch: str, plan: PlanAnswer, before: Desired, after: Desired
 ) -> PlanReach:
     changed = {change["component"] for change in plan["changes"]}
-    touched = changed | {item["dataset"] for item in plan["items"]}
+    touched = changed | {work["dataset"] for work in plan["items"]}
     flows = {name.partition(".")[0] for name in touched} | _dataflows(plan)
     names = touched | set(after.graph.downstream(touched)) | set(before.graph.downstream(changed))
     present, past = BranchComponents(after, ctx.principal), BranchComponents(before, ctx.principal)
-    removed = [entry for entry in past.entries() if entry["name"] not in after.nodes]
-    affected = [entry for entry in (*present.entries(), *removed) if entry["name"] in names]
+    removed = [component for component in past.entries() if component["name"] not in after.nodes]
+    affected = [
+        component for component in (*present.entries(), *removed) if component["name"] in names
+    ]
     components = _together(
         [view.of_flow(flow) for flow in sorted(flows) for view in (present, past)]
     )
@@ -73,12 +75,12 @@ def _reach(
         "lines": _lines(after, components["items"]),
         "affected": affected,
         "owners": _by_owner(affected),
-        "feeds": _feeds(ctx, branch, {entry["name"] for entry in affected}),
+        "feeds": _feeds(ctx, branch, {component["name"] for component in affected}),
     }
 
 
 def _dataflows(plan: PlanAnswer) -> set[str]:
-    """Those that the plan was asked for; none where it is of all."""
+    """The dataflows that the plan is limited to; none where it is of all."""
     basis = plan.get("basis")
     return set(basis["dataflows"]) if basis else set()
 
@@ -88,23 +90,23 @@ def _together(answers: Iterable[ComponentsAnswer]) -> ComponentsAnswer:
     items: dict[str, ComponentEntry] = {}
     edges: dict[tuple[str, str], ComponentEdge] = {}
     for answer in answers:
-        for entry in answer["items"]:
-            items.setdefault(entry["name"], entry)
+        for component in answer["items"]:
+            items.setdefault(component["name"], component)
         for edge in answer["edges"]:
             edges.setdefault((edge["source"], edge["target"]), edge)
     return {"items": list(items.values()), "edges": list(edges.values())}
 
 
-def _lines(desired: Desired, entries: Iterable[ComponentEntry]) -> dict[str, int]:
-    names = [entry["name"] for entry in entries if entry["name"] in desired.nodes]
+def _lines(desired: Desired, components: Iterable[ComponentEntry]) -> dict[str, int]:
+    names = [component["name"] for component in components if component["name"] in desired.nodes]
     return {name: desired.nodes[name].component.place.line for name in names}
 
 
-def _by_owner(entries: Iterable[ComponentEntry]) -> dict[str, list[str]]:
+def _by_owner(components: Iterable[ComponentEntry]) -> dict[str, list[str]]:
     owned: dict[str, list[str]] = {}
-    for entry in entries:
-        if entry["owner"]:
-            owned.setdefault(entry["owner"], []).append(entry["name"])
+    for component in components:
+        if component["owner"]:
+            owned.setdefault(component["owner"], []).append(component["name"])
     return owned
 
 

@@ -17,8 +17,8 @@ from dataplane.contract.schemas import Json
 MOST: Final = 200  # tables of an answer
 
 
-class TableEntry(TypedDict):
-    """A dataset with its newest generation."""
+class ReadableTable(TypedDict):
+    """The newest generation of a dataset."""
 
     name: str
     partitions: int
@@ -28,12 +28,12 @@ class TableEntry(TypedDict):
 class TablesAnswer(TypedDict):
     """The first tables by name, of `total`."""
 
-    items: list[TableEntry]
+    items: list[ReadableTable]
     total: int
 
 
-class TableColumn(TypedDict):
-    """`type`: of Spark, the name alone of a nested one."""
+class ReadableColumn(TypedDict):
+    """`type`: Spark's name, without the parts of a nested type."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class ColumnsAnswer(TypedDict):
 
     dataset: str
     generation: int
-    columns: list[TableColumn]
+    columns: list[ReadableColumn]
 
 
 def tables(ctx: Context, branch: str, words: str = "") -> TablesAnswer:
@@ -52,7 +52,7 @@ def tables(ctx: Context, branch: str, words: str = "") -> TablesAnswer:
     with ctx.read() as tx:
         newest = tx.states.newest(branch)
     matching = [
-        _entry(name, state)
+        _table(name, state)
         for name, state in sorted(newest.items())
         if _is_readable(ctx, branch, name) and _has_words(name, state, words.lower())
     ]
@@ -66,7 +66,7 @@ def columns(ctx: Context, branch: str, dataset: str) -> ColumnsAnswer:
     with ctx.read() as tx:
         state = time_travel.state_of(tx, branch, dataset)
     fields = state.schema["fields"]
-    named = [TableColumn(name=field["name"], type=_type_name(field["type"])) for field in fields]
+    named = [ReadableColumn(name=field["name"], type=_type_name(field["type"])) for field in fields]
     return {"dataset": dataset, "generation": state.generation, "columns": named}
 
 
@@ -74,7 +74,7 @@ def _is_readable(ctx: Context, branch: str, dataset: str) -> bool:
     return may(ctx.principal, "data", dataset=dataset, branch=branch)
 
 
-def _entry(name: str, state: State) -> TableEntry:
+def _table(name: str, state: State) -> ReadableTable:
     return {"name": name, "partitions": state.partitions, "rows": state.rows}
 
 
