@@ -31,7 +31,7 @@ SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
   && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
   .map((one) => one.outerHTML.slice(0, 99))"""
 REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
-OF_AN_EDITOR = 3
+OF_AN_EDITOR = 5  # CodeMirror and three scripts, and a style of their own
 
 
 def check_looks(page: Page) -> None:

@@ -59,7 +59,7 @@ def test_a_query_is_written_run_paged_and_kept(signed_in: SignIn) -> None:
     expect(page.locator(".cm-content")).to_contain_text("shop.totals")
     page.reload()
     expect(page.locator(".cm-content")).to_contain_text("shop.totals")
-    page.get_by_text("Asked before in this tab").click()
+    page.get_by_text("History", exact=True).click()
     page.get_by_role("button", name="SELECT 1", exact=True).click()
     expect(page.locator(".cm-content")).to_have_text("SELECT 1")
     assert not tab.complaints

@@ -77,7 +77,7 @@ function typedOver(cm, event, view) {
 function theme(cm) {
   const mono = "var(--mono)";
   return cm.EditorView.theme({
-    "&": { color: "var(--ink)", backgroundColor: "var(--ground)", fontSize: "12.5px" },
+    "&": { height: "100%", color: "var(--ink)", backgroundColor: "var(--ground)", fontSize: "12.5px" },
     "&.cm-focused": { outline: "none" },
     ".cm-scroller": {
       fontFamily: mono, lineHeight: "1.55", minHeight: "calc(var(--rows) * 1.55em + 10px)", maxHeight: "var(--most, 70vh)",
