@@ -124,9 +124,9 @@ def _spread(seconds: Spread) -> str:
     """What work takes, in the unit of its median: `2.0 min (1.9 to 5.0)`."""
     median = seconds["median"]
     unit, size = next((unit, size) for unit, size, least in TIME_UNITS if median >= least)
-    values = (median / size, seconds["low"] / size, seconds["high"] / size)
-    digits = 0 if values[0] >= 10 else 1
-    middle, low, high = (f"{value:,.{digits}f}" for value in values)
+    amounts = (median / size, seconds["low"] / size, seconds["high"] / size)
+    digits = 0 if amounts[0] >= 10 else 1
+    middle, low, high = (f"{amount:,.{digits}f}" for amount in amounts)
     return f"{middle} {unit} ({low} to {high})"
 
 

@@ -90,7 +90,7 @@ def _line_in_question(plan: PlanAnswer, lines: Mapping[str, int]) -> int:
     """The line of the first component that is edited, else that failed, else that has work."""
     names = [change["component"] for change in plan["changes"]]
     names += plan_rows.failed_names(plan)
-    names += [item["dataset"] for item in plan["items"]]
+    names += [work["dataset"] for work in plan["items"]]
     return next((lines[name] for name in names if name in lines), 1)
 
 

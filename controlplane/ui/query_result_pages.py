@@ -28,7 +28,7 @@ class ChartPage(TypedDict):
     """`x`, `y`: places in `columns`; `y` is None where no column has numbers. `points`: text of x,
     and y, of the first `looked_at` of `total` rows; rows without a number have none."""
 
-    result: str
+    result_id: str
     order: str
     columns: list[QueryColumnAnswer]
     kind: ChartKind
@@ -43,7 +43,7 @@ class ResultProfilePage(TypedDict):
     """The profile counts the first `looked_at` of `total` rows, and of `cut` values the beginning
     alone."""
 
-    result: str
+    result_id: str
     columns: list[ResultColumnProfile]
     looked_at: int
     total: int
@@ -77,7 +77,7 @@ def _chart(page_request: PageRequest) -> ChartPage:
     kind = next((kind for kind in KINDS if kind == page_request.query("kind")), None)
     points = _points(answer, x, y)
     return {
-        "result": answer["result"],
+        "result_id": answer["result"],
         "order": order if ORDER.fullmatch(order) else "",
         "columns": columns,
         "kind": kind or result_charts.default_kind(columns[x]),
@@ -122,7 +122,7 @@ def _drawn(page_request: PageRequest, page: ChartPage) -> Mapping[str, Any]:
 def _profile(page_request: PageRequest) -> ResultProfilePage:
     answer = _rows(page_request, result_profiles.ROWS)
     return {
-        "result": answer["result"],
+        "result_id": answer["result"],
         "columns": result_profiles.of_rows(answer["columns"], answer["rows"]),
         "looked_at": len(answer["rows"]),
         "total": answer["total"],

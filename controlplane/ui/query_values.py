@@ -36,12 +36,12 @@ def type_kind(type_name: str) -> TypeKind:
     return _KIND_OF.get(head, "other")
 
 
-def number_in(value: JsonValue) -> float | None:
+def number_in(cell: JsonValue) -> float | None:
     """A finite number, also one that is a text, as decimals are; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(cell, bool) or not isinstance(cell, int | float | str):
         return None
     try:
-        number = float(value)
+        number = float(cell)
     except (OverflowError, ValueError):
         return None
     return number if math.isfinite(number) else None

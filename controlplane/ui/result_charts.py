@@ -128,13 +128,13 @@ def picture(points: Sequence[ChartPoint], kind: ChartKind) -> ChartPicture:
         _marks(points, places, heights, kind, bar_width, base) if is_marked else (),
         "" if is_marked and kind != "line" else _path(places, heights, kind, base),
         bar_width,
-        tuple((_height(value, low, span), f"{value:,.6g}") for value in grid),
+        tuple((_height(number, low, span), f"{number:,.6g}") for number in grid),
         _labels(points, places),
     )
 
 
-def _height(value: float, low: float, span: float) -> float:
-    return round(HIGH - FOOT - (value - low) / span * (HIGH - TOP - FOOT), 1)
+def _height(number: float, low: float, span: float) -> float:
+    return round(HIGH - FOOT - (number - low) / span * (HIGH - TOP - FOOT), 1)
 
 
 def _grid(low: float, high: float) -> list[float]:

@@ -44,15 +44,15 @@ def of_rows(
     return [_column(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
 
 
-def _column(column: QueryColumnAnswer, values: Sequence[JsonValue]) -> ResultColumnProfile:
-    present = [value for value in values if value is not None]
+def _column(column: QueryColumnAnswer, cells: Sequence[JsonValue]) -> ResultColumnProfile:
+    present = [cell for cell in cells if cell is not None]
     numbers = _numbers(column, present)
     texts = Counter(map(_text, present))
     bounds = _bounds(column, present, numbers)
     return {
         "name": column["name"],
         "type": column["type"],
-        "nulls": len(values) - len(present),
+        "nulls": len(cells) - len(present),
         "distinct": len(texts),
         "min": bounds[0] if bounds else None,
         "max": bounds[1] if bounds else None,
@@ -64,7 +64,7 @@ def _column(column: QueryColumnAnswer, values: Sequence[JsonValue]) -> ResultCol
 def _numbers(column: QueryColumnAnswer, present: Sequence[JsonValue]) -> list[float]:
     if type_kind(column["type"]) != "number":
         return []
-    return [number for value in present if (number := number_in(value)) is not None]
+    return [number for cell in present if (number := number_in(cell)) is not None]
 
 
 def _bounds(
@@ -72,7 +72,7 @@ def _bounds(
 ) -> tuple[str, str] | None:
     """The least and the greatest value, as text. ISO times are in the order of their texts."""
     if numbers:
-        ordered = sorted(present, key=lambda value: number_in(value) or 0.0)
+        ordered = sorted(present, key=lambda cell: number_in(cell) or 0.0)
         return _text(ordered[0]), _text(ordered[-1])
     if not present or type_kind(column["type"]) not in ("text", "time"):
         return None
@@ -80,5 +80,5 @@ def _bounds(
     return min(texts), max(texts)
 
 
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _text(cell: JsonValue) -> str:
+    return cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)

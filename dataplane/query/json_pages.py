@@ -56,9 +56,9 @@ def write(question: PageQuestion, out: Out) -> PageFound:
         return {"columns": result.columns, "rows": count, "cut": cut}
 
 
-def _sort(result: StoredResult, order: RowOrder) -> None:
+def _sort(rows: StoredResult, order: RowOrder) -> None:
     try:
-        result.sort(order)
+        rows.sort(order)
     except ValueError as e:
         raise StatementRefused({"kind": "refused", "message": str(e), "at": None}) from e
 

@@ -167,8 +167,8 @@ def sign_in_as(page: Page, url: str, token: str) -> None:
     own_site = {"Sec-Fetch-Site": "same-origin"}
     with httpx2.Client(base_url=url, trust_env=False, timeout=60) as http:
         http.post("/login", data={"token": token}, headers=own_site)
-        cookie = {"name": "hg", "value": http.cookies["hg"], "url": url}
-    page.context.add_cookies([{**cookie, "httpOnly": True}])  # type: ignore[list-item]  # of these keys
+        session = http.cookies["hg"]
+    page.context.add_cookies([{"name": "hg", "value": session, "url": url, "httpOnly": True}])
 
 
 LONG = "dataflow: shop\ncomponents:\n" + "".join(

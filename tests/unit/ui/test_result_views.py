@@ -123,7 +123,7 @@ def test_a_chart_of_many_rows_says_that_it_shows_a_part(http: httpx2.Client) -> 
     chart = view(http, "chart", MANY)
     assert (len(chart["points"]), chart["looked_at"], chart["total"]) == (2000, 2000, 2500)
     for kind in result_charts.KINDS:
-        page = http.get(f"/query/chart?result={chart['result']}&kind={kind}")
+        page = http.get(f"/query/chart?result={chart['result_id']}&kind={kind}")
         assert "The first 2,000 of 2,500 rows" in page.text
         assert len(gzip.compress(page.content)) <= HTML_BYTES, kind
         assert "style=" not in page.text
@@ -133,7 +133,7 @@ def test_rows_without_a_number_are_left_out_and_counted(http: httpx2.Client) -> 
     sql = "SELECT 'n' || range AS n, CASE WHEN range > 1 THEN range / 0.0 ELSE 1 END AS y FROM range(5)"
     chart = view(http, "chart", sql)
     assert len(chart["points"]) == 2
-    html = http.get(f"/query/chart?result={chart['result']}").text
+    html = http.get(f"/query/chart?result={chart['result_id']}").text
     assert "All 5 rows; 3 without a number in y are left out." in html
 
 
@@ -169,7 +169,7 @@ def test_a_profile_counts_the_rows_of_the_result(http: httpx2.Client) -> None:
     assert (d["min"], d["max"], d["mean"]) == ("0.0", "16.5", 8.25), "as numbers, not as texts"
     assert same["top"] == [{"value": "x", "rows": 12}]
     assert (profile["looked_at"], profile["total"], profile["cut"]) == (12, 12, 0)
-    assert "All 12 rows" in http.get(f"/query/profile?result={profile['result']}").text
+    assert "All 12 rows" in http.get(f"/query/profile?result={profile['result_id']}").text
     wide = view(http, "profile", "SELECT range AS k FROM range(10500)", limit=20_000)
     assert (wide["looked_at"], wide["total"]) == (10_000, 10_500)
 
@@ -193,7 +193,7 @@ def test_types_of_both_engines_have_a_kind(name: str, kind: str) -> None:
 
 
 def test_numbers_are_finite() -> None:
-    values = (3, "2.50", True, None, "NaN", "inf", "x", [1], 10**400)
+    values: tuple[Any, ...] = (3, "2.50", True, None, "NaN", "inf", "x", [1], 10**400)
     assert [number_in(v) for v in values] == [3.0, 2.5, *[None] * 7]
 
 
