@@ -192,7 +192,7 @@ async function blueprint(field) {
   const editor = await mount(field), sign = document.querySelector("[data-checked]");
   editor.show(told(document));
   if (field.value !== stored) sign.textContent = "The text is of a link: plan it to see what it would change.";
-  lookAt(editor.view, Number(field.dataset.line));
+  if (!editor.view.hasFocus) lookAt(editor.view, Number(field.dataset.line)); // a user who types goes on
   share(field);
   if (!field.form.querySelector("button[name=do]").disabled) {
     checked(field, editor, (problems) => {
