@@ -75,6 +75,7 @@ def _with_plan(
 ) -> PlanPage:
     """In words that the token may see."""
     plan, reach = visible(page_request.context, plan), visible(page_request.context, reach)
+    reach["lines"] = _own_lines(page["flow"], plan, reach["lines"])
     rows = plan_rows.of_plan(plan)
     return {
         **page,
@@ -84,6 +85,13 @@ def _with_plan(
         "reach": reach,
         "line": _line_in_question(plan, reach["lines"]),
     }
+
+
+def _own_lines(flow: str, plan: PlanAnswer, lines: Mapping[str, int]) -> dict[str, int]:
+    """Lines of the text that is shown. Those of other dataflows are lines of other texts."""
+    edited = (change["component"].partition(".")[0] for change in plan["changes"])
+    own = flow or next(edited, "")
+    return {name: line for name, line in lines.items() if name.partition(".")[0] == own}
 
 
 def _line_in_question(plan: PlanAnswer, lines: Mapping[str, int]) -> int:

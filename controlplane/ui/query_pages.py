@@ -124,8 +124,11 @@ def _cut(page: QueryPage) -> Mapping[tuple[int, int], int]:
 
 
 def _is_plan(page: QueryPage) -> bool:
+    """Also of a query whose columns have these names, and texts as values."""
     answer = page["answer"]
-    return answer is not None and [column["name"] for column in answer["columns"]] == EXPLAINED
+    if answer is None or [column["name"] for column in answer["columns"]] != EXPLAINED:
+        return False
+    return all(isinstance(cell, str) for row in answer["rows"] for cell in row)
 
 
 def _caret(page: QueryPage) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, get_args
 
 from controlplane.core.model.answers.queries import QueryColumnAnswer
@@ -20,6 +20,7 @@ WIDTH, HIGH, LEFT, RIGHT, TOP, FOOT = 900, 360, 84, 16, 12, 44  # pixels
 NAMING: Final[tuple[TypeKind, ...]] = ("time", "text", "truth")
 STEPS = (1, 2, 2.5, 5, 10)
 GRID_LINES, LABELS, LONGEST = 5, 8, 16
+LARGEST, SMALLEST_SPAN = 1e300, 1e-300  # beyond them, spans of floats are infinite or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,11 @@ def default_kind(column: QueryColumnAnswer) -> ChartKind:
 def points_of(
     rows: Sequence[Sequence[JsonValue]], x: int, y: int, x_kind: TypeKind
 ) -> list[ChartPoint]:
-    """In the order of the rows; those without a number in y are left out."""
+    """In the order of the rows; those without a number in y are left out, as are numbers beyond
+    LARGEST."""
     points = list[ChartPoint]()
     for row in rows:
-        number = number_in(row[y])
+        number = _drawable(number_in(row[y]))
         if number is not None:
             label = "null" if row[x] is None else str(row[x])
             points.append(point_of(label, x_kind, number))
@@ -99,13 +101,19 @@ def point_of(label: str, x_kind: TypeKind, y: float) -> ChartPoint:
 
 def _number_of(label: str, kind: TypeKind) -> float | None:
     if kind == "number":
-        return number_in(label)
+        return _drawable(number_in(label))
     if kind != "time":
         return None
     try:
-        return datetime.fromisoformat(label).timestamp()
+        time = datetime.fromisoformat(label)
     except ValueError:  # a time of day, or a year that Python does not have
         return None
+    # A time without a zone is not one of this machine's zone, whose days may have 23 hours
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _drawable(number: float | None) -> float | None:
+    return None if number is None or abs(number) > LARGEST else number
 
 
 # --- the picture ----------------------------------------------------------------------------------
@@ -138,8 +146,8 @@ def _height(number: float, low: float, span: float) -> float:
 
 
 def _grid(low: float, high: float) -> list[float]:
-    """Round numbers from below the lowest value to above the highest."""
-    rough = ((high - low) or abs(high) or 1.0) / GRID_LINES
+    """Round numbers from below the lowest value to above the highest. Both are at most LARGEST."""
+    rough = max((high - low) or abs(high) or 1.0, SMALLEST_SPAN) / GRID_LINES
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * unit for factor in STEPS if factor * unit >= rough * 0.999)
     first, last = math.floor(low / step), math.ceil(high / step)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 from typing_extensions import TypedDict
@@ -18,15 +20,15 @@ TOP = 3  # values
 
 
 class CommonValue(TypedDict):
-    """A value, and in how many rows it is."""
+    """The text of a value, and in how many rows it is."""
 
-    value: str
+    text: str
     rows: int
 
 
 class ResultColumnProfile(TypedDict):
-    """`distinct`: values that are not NULL. `mean`: of numbers alone. `top`: the most common
-    values, where one comes twice."""
+    """`distinct`: values that are not NULL. `min`, `max`, `mean`: without NaN and infinite numbers.
+    `mean`: of numbers alone. `top`: the most common values, where one comes twice."""
 
     name: str
     type: str
@@ -56,8 +58,10 @@ def _column(column: QueryColumnAnswer, cells: Sequence[JsonValue]) -> ResultColu
         "distinct": len(texts),
         "min": bounds[0] if bounds else None,
         "max": bounds[1] if bounds else None,
-        "mean": sum(numbers) / len(numbers) if numbers else None,
-        "top": [CommonValue(value=v, rows=n) for v, n in texts.most_common(TOP) if n > 1],
+        "mean": statistics.mean(numbers) if numbers else None,  # whose sum is beyond no float
+        "top": [
+            CommonValue(text=text, rows=rows) for text, rows in texts.most_common(TOP) if rows > 1
+        ],
     }
 
 
@@ -72,8 +76,9 @@ def _bounds(
 ) -> tuple[str, str] | None:
     """The least and the greatest value, as text. ISO times are in the order of their texts."""
     if numbers:
-        ordered = sorted(present, key=lambda cell: number_in(cell) or 0.0)
-        return _text(ordered[0]), _text(ordered[-1])
+        finite = [_text(cell) for cell in present if number_in(cell) is not None]
+        # As decimals: floats of long ones are equal
+        return min(finite, key=Decimal), max(finite, key=Decimal)
     if not present or type_kind(column["type"]) not in ("text", "time"):
         return None
     texts = list(map(_text, present))

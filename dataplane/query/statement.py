@@ -57,8 +57,8 @@ def refused(message: str, at: int | None = None) -> StatementRefused:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query that may be run. `text` is the engine's. `explain`: the word EXPLAIN, where the query has
-    it."""
+    """A query that may be run. `text` is the engine's. `explain`: EXPLAIN, where the query begins
+    with it."""
 
     text: Quoted
     inspected: Inspected

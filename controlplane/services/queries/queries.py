@@ -436,9 +436,10 @@ def _with_files(table: Resolved, files: list[FileEntry]) -> QueryTable:
 
 
 def _extent(tables: tuple[Resolved, ...], files: list[list[FileEntry]]) -> QueryExtent:
+    """Rows that a query names twice count once."""
     sizes = {file["path"]: file["size"] for of_table in files for file in of_table}
-    partitions = sum(table.state.partitions for table in tables)
-    return {"partitions": partitions, "bytes": sum(sizes.values())}
+    partitions = {table.state.root: table.state.partitions for table in tables}
+    return {"partitions": sum(partitions.values()), "bytes": sum(sizes.values())}
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:

@@ -226,10 +226,18 @@ function lookAt(view, line) {
 }
 
 // A draft in a link stands behind the # of the address, which no server sees, and packed: a blueprint is long.
-const LONGEST_LINK = 60_000;
+const LONGEST_LINK = 60_000, LONGEST_DRAFT = 4_500_000; // characters of a link, and bytes of its text
 
+// Raises RangeError where more comes out: a short link may be packed of a text that no tab has room for.
 async function through(stream, bytes) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+  const reader = new Blob([bytes]).stream().pipeThrough(stream).getReader(), parts = [];
+  let size = 0;
+  for (let step = await reader.read(); !step.done; step = await reader.read()) {
+    size += step.value.length;
+    if (size > LONGEST_DRAFT) { reader.cancel().catch(() => {}); throw new RangeError("too long"); }
+    parts.push(step.value);
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
 async function packed(text) {
@@ -238,7 +246,7 @@ async function packed(text) {
 }
 
 async function linked() {
-  if (!location.hash.startsWith("#text=")) return null;
+  if (!location.hash.startsWith("#text=") || location.hash.length > LONGEST_LINK) return null;
   try {
     const text = atob(location.hash.slice(6).replaceAll("-", "+").replaceAll("_", "/"));
     return new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), Uint8Array.from(text, (c) => c.charCodeAt(0))));

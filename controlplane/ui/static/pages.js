@@ -361,6 +361,7 @@ if (stream) {
 // --- the history of queries ends with the session
 
 if (location.pathname === "/login") {
+  sessionStorage.clear(); // earlier versions had the history there
   for (const key of Object.keys(localStorage)) if (key.startsWith("headgate history ")) localStorage.removeItem(key);
 }
 

@@ -3,13 +3,18 @@
 // other user gets them. History ends when the user signs out (pages.js); saved queries stay until they are deleted.
 
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const MOST = 100, MOST_CHARACTERS = 400_000; // of each list
+const MOST = 100, MOST_BYTES = 400_000; // of each list
 
 // --- queries that are kept
 
+const NO_ROOM = "Not saved: there is no room. Delete a saved query, or shorten this one.";
+
+const fit = (rows) => rows.length <= MOST && new Blob([JSON.stringify(rows)]).size <= MOST_BYTES;
+
 class KeptQueries {
-  constructor(kind, user) {
+  constructor(kind, user, dropsOldest) {
     this.key = `headgate ${kind} ${user}`;
+    this.dropsOldest = dropsOldest;
   }
 
   read() {
@@ -21,11 +26,11 @@ class KeptQueries {
     }
   }
 
-  // The newest first; false where the browser keeps nothing.
+  // The newest first; false where the browser, or the list, has no room.
   put(name, sql) {
-    const rows = [{ name, sql }, ...this.read().filter((row) => row.name !== name)].slice(0, MOST);
-    while (rows.length > 1 && JSON.stringify(rows).length > MOST_CHARACTERS) rows.pop();
-    return this.write(rows);
+    const rows = [{ name, sql }, ...this.read().filter((row) => row.name !== name)];
+    while (this.dropsOldest && rows.length > 1 && !fit(rows)) rows.pop();
+    return fit(rows) && this.write(rows);
   }
 
   drop(name) {
@@ -64,20 +69,24 @@ function list(box, kept, text) {
 // `text`: the editor, as `value`, `put` and `insert`. Answers what remembers a query that runs.
 export function begin(form, text) {
   const user = form.getAttribute("data-user"); // its `dataset` is the field of this name
-  const history = new KeptQueries("history", user), saved = new KeptQueries("saved", user);
+  const history = new KeptQueries("history", user, true), saved = new KeptQueries("saved", user, false);
   const past = form.querySelector("[data-history]"), names = form.querySelector("[data-saved]");
   const name = names.querySelector("[data-name]"), sign = names.querySelector("[data-kept]");
   const save = () => {
     const sql = text.value(), called = name.value.trim();
     if (!called || !sql.trim()) { sign.textContent = "It needs a name and a text."; return; }
-    sign.textContent = saved.put(called, sql) ? `Saved ${called} in this browser.` : "This browser keeps nothing.";
+    sign.textContent = saved.put(called, sql) ? `Saved ${called} in this browser.` : NO_ROOM;
     list(names, saved, text);
   };
   names.querySelector("[data-save]").addEventListener("click", save);
   name.addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); save(); } });
-  list(past, history, text);
   list(names, saved, text);
-  past.hidden = !history.read().length;
+  const showHistory = () => {
+    list(past, history, text);
+    past.hidden = !history.read().length;
+  };
+  showHistory();
+  addEventListener("storage", showHistory); // another tab signed out
   names.hidden = false;
   document.addEventListener("click", (event) => {
     const entry = event.target.closest?.("[data-insert]");
@@ -87,8 +96,7 @@ export function begin(form, text) {
   });
   return (sql) => {
     history.put(sql, sql);
-    list(past, history, text);
-    past.hidden = false;
+    showHistory();
   };
 }
 

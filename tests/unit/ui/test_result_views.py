@@ -4,6 +4,7 @@ tables that a query can name."""
 from __future__ import annotations
 
 import gzip
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -93,12 +94,20 @@ def test_a_query_is_explained_and_its_problem_is_where_it_was_written(http: http
         assert value(http, refused)["problem"], refused
 
 
+def test_a_query_with_the_column_names_of_a_plan_is_a_table(http: httpx2.Client) -> None:
+    html = http.post("/query", data={"sql": "SELECT 1 AS explain_key, NULL AS explain_value"})
+    assert html.status_code == 200
+    assert "Plan of the query" not in html.text
+
+
 def test_an_answer_says_over_how_much_it_ran(http: httpx2.Client) -> None:
     sql = "SELECT count(*) AS n, 3 AS three FROM shop.totals"
     first = value(http, sql)["answer"]
     assert first["extent"]["partitions"] == 1
     assert first["extent"]["bytes"] > 0
     assert "extent" not in value(http, sql)["answer"], "the second one read nothing"
+    both = "SELECT count(*) AS n FROM shop.totals AS a, shop.totals@1 AS b"
+    assert value(http, both)["answer"]["extent"] == first["extent"], "the same rows, twice"
     assert ", reused" in http.post("/query", data={"sql": sql}).text
 
 
@@ -167,11 +176,35 @@ def test_a_profile_counts_the_rows_of_the_result(http: httpx2.Client) -> None:
     assert (k["nulls"], k["distinct"], k["min"], k["max"]) == (1, 3, "0", "2")
     assert {top["rows"] for top in k["top"]} == {3, 4}
     assert (d["min"], d["max"], d["mean"]) == ("0.0", "16.5", 8.25), "as numbers, not as texts"
-    assert same["top"] == [{"value": "x", "rows": 12}]
+    assert same["top"] == [{"text": "x", "rows": 12}]
     assert (profile["looked_at"], profile["total"], profile["cut"]) == (12, 12, 0)
     assert "All 12 rows" in http.get(f"/query/profile?result={profile['result_id']}").text
     wide = view(http, "profile", "SELECT range AS k FROM range(10500)", limit=20_000)
     assert (wide["looked_at"], wide["total"]) == (10_000, 10_500)
+
+
+def test_numbers_at_the_ends_of_floats_are_drawn_and_counted(http: httpx2.Client) -> None:
+    sql = "SELECT unnest(['1e308', '-1e308', '5e-324', 'NaN', '3', '1.7e308'])::DOUBLE AS y"
+    profile = view(http, "profile", sql)
+    (y,) = profile["columns"]
+    assert (y["min"], y["max"]) == ("-1e+308", "1.7e+308"), "NaN is no bound"
+    assert y["mean"] == pytest.approx(3.4e307)
+    for kind in result_charts.KINDS:
+        chart = view(http, "chart", sql, kind=kind)
+        assert [number for _, number in chart["points"]] == [5e-324, 3.0]
+        assert http.get(f"/query/chart?result={chart['result_id']}&kind={kind}").status_code == 200
+        tiny = result_charts.picture([ChartPoint("a", 5e-324, 5e-324)], kind)
+        assert len(tiny.marks) == 1
+    long = "SELECT unnest([90000000000000000002, 90000000000000000001])::DECIMAL(38,0) AS d"
+    (d,) = view(http, "profile", long)["columns"]
+    assert (d["min"], d["max"]) == ("90000000000000000001", "90000000000000000002")
+
+
+def test_times_without_a_zone_have_days_of_24_hours() -> None:
+    hours = [f"2025-03-30T{hour:02}:00:00" for hour in range(24)]
+    places = [result_charts.point_of(hour, "time", 1.0).x or 0.0 for hour in hours]
+    assert {later - earlier for earlier, later in itertools.pairwise(places)} == {3600.0}
+    assert result_charts.point_of("0001-01-01", "time", 1.0).x is not None
 
 
 @pytest.mark.parametrize(
