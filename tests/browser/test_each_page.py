@@ -31,7 +31,8 @@ SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
   && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
   .map((one) => one.outerHTML.slice(0, 99))"""
 REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
-OF_AN_EDITOR = 5  # CodeMirror and three scripts, and a style of their own
+OF_AN_EDITOR = 4  # CodeMirror and two scripts, and a style of their own
+OF_A_QUERY = OF_AN_EDITOR + 1  # tables, and queries that are kept
 
 
 def check_looks(page: Page) -> None:
@@ -64,8 +65,8 @@ def test_a_page_is_silent_and_open_to_everybody(signed_in: SignIn, path: str) ->
     parts = [url for url in asked if "part=" in url or url.endswith("/rows")]
     most_parts = 2 if path.startswith("/query?table=") else 1  # its tables, and its rows
     assert len(parts) <= most_parts, parts
-    most = REQUESTS + OF_AN_EDITOR if path.startswith(("/plan", "/query")) else REQUESTS
-    assert len(asked) - len(parts) <= most, asked
+    own = {"/plan": OF_AN_EDITOR, "/query": OF_A_QUERY}.get(path.partition("?")[0], 0)
+    assert len(asked) - len(parts) <= REQUESTS + own, asked
 
 
 def test_so_are_those_of_a_run_and_an_attempt(signed_in: SignIn, home: Pages) -> None:

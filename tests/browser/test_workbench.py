@@ -3,6 +3,8 @@ where a plan opens its text, links with a draft, and branches of it."""
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterator
 
 import httpx2
@@ -151,8 +153,12 @@ def test_kept_queries_are_of_one_user_and_history_ends_with_the_session(
     page.goto("/query")
     page.get_by_text("History", exact=True).click()
     expect(page.get_by_role("button", name="SELECT 'a secret'", exact=True)).to_be_visible()
+    other = page.context.new_page()
+    other.goto("/query")
+    expect(other.locator("[data-history] li")).to_have_count(1)
     page.get_by_role("button", name="Sign out ada").click()
     page.wait_for_url("**/login**")
+    expect(other.locator("[data-history] li")).to_have_count(0)
     sign_in_as(page, pages.url, pages.token)
     page.goto("/query")
     page.get_by_text("Saved queries", exact=True).click()
@@ -161,6 +167,32 @@ def test_kept_queries_are_of_one_user_and_history_ends_with_the_session(
     expect(page.locator("[data-saved] li")).to_have_count(0)
     assert "a secret" not in page.evaluate("() => JSON.stringify(localStorage)")
     assert not tab.complaints
+
+
+FULL = """() => {
+  const rows = Array.from({ length: 100 }, (_, number) => ({ name: `q${number}`, sql: "SELECT 1" }));
+  localStorage.setItem("headgate saved default/ada", JSON.stringify(rows));
+}"""
+KEPT_BYTES = """() => Object.entries(localStorage).filter(([key]) => key.startsWith("headgate history "))
+  .map(([, text]) => new Blob([text]).size).reduce((sum, size) => sum + size, 0)"""
+
+
+def test_kept_queries_have_a_bound_in_bytes_and_none_is_dropped(signed_in: SignIn) -> None:
+    tab = opened(signed_in, "/query")
+    page = tab.page
+    page.evaluate(FULL)
+    page.reload()
+    for letter in "üäö":
+        write(page, f"SELECT '{letter * 35_000}'")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("[data-history] li").first).to_contain_text(f"SELECT '{letter}")
+    expect(page.locator("[data-history] li")).to_have_count(2)
+    assert 200_000 < page.evaluate(KEPT_BYTES) <= 400_000
+    page.get_by_text("Saved queries", exact=True).click()
+    page.get_by_label("Name", exact=True).fill("one more")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("[data-kept]")).to_contain_text("Not saved: there is no room")
+    expect(page.locator("[data-saved] li")).to_have_count(100)
 
 
 def sign_in_as(page: Page, url: str, token: str) -> None:
@@ -232,3 +264,14 @@ def test_a_draft_goes_by_link_and_becomes_a_branch(signed_in: SignIn) -> None:
     expect(other.page.locator("main")).to_contain_text("shop.some")
     assert not tab.complaints
     assert not other.complaints
+
+
+def test_a_short_link_of_a_huge_text_is_not_unpacked(signed_in: SignIn) -> None:
+    packer = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    packed = packer.compress(b"#" * 20_000_000) + packer.flush()
+    link = base64.urlsafe_b64encode(packed).decode()
+    assert len(link) < 60_000
+    tab = opened(signed_in, f"/plan?flow=shop#text={link}")
+    expect(tab.page.locator(".cm-content")).to_contain_text("dataflow: shop")
+    assert tab.page.locator("textarea[name=text]").input_value().startswith("dataflow: shop")
+    assert not tab.complaints

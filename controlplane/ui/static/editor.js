@@ -3,7 +3,6 @@
 // as sheets that are adopted: the page's policy allows no style elements.
 
 import { DUCKDB, keys, tables } from "./completion.js";
-import { begin as workbench } from "./workbench.js";
 
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 const CHECK_MS = 700;
@@ -283,12 +282,12 @@ function newId() {
 async function query(field) {
   const form = field.form, text = hashed(), result = document.querySelector("#result");
   if (text !== null && !result.firstElementChild) field.value = text;
-  const editor = await mount(field);
+  const [editor, workbench] = await Promise.all([mount(field), import("./workbench.js")]);
   const put = (value) => {
     if (value === field.value) return;
     editor.view.dispatch({ changes: { from: 0, to: editor.view.state.doc.length, insert: value } });
   };
-  const remember = workbench(form, { value: () => field.value, put, insert: (name, isFocused) => insert(editor.view, name, isFocused) });
+  const remember = workbench.begin(form, { value: () => field.value, put, insert: (name, isFocused) => insert(editor.view, name, isFocused) });
   const show = () => editor.show(told(document.querySelector("#result")));
   form.addEventListener("submit", () => {
     form.elements.once.value = newId();

@@ -109,6 +109,7 @@ def test_what_failed_is_a_reason_that_nothing_runs_and_its_text_is_shown(world: 
 def test_the_editor_opens_at_the_first_edit_and_at_a_problem(world: Pages) -> None:
     page, _ = planned(world, EDITS[1])
     assert page["text"].splitlines()[page["line"] - 1].startswith("  grand:")
+    assert all(name.startswith("shop.") for name in page["reach"]["lines"]), "of this text alone"
     page, _ = planned(world, ("FROM spent", "FRM spent"))
     assert page["line"] == page["problems"][0]["line"] > 1
 
