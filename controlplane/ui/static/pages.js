@@ -179,7 +179,8 @@ document.addEventListener("input", (event) => {
 });
 
 function lookFor(form) {
-  const path = form.getAttribute("action"), list = document.getElementById(form.dataset.search);
+  const [path] = form.getAttribute("action").split("?"); // of a branch, the action names it too
+  const list = document.getElementById(form.dataset.search);
   const fields = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
   const branch = new URLSearchParams(location.search).get("branch");
   if (branch) fields.set("branch", branch);
