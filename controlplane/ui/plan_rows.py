@@ -1,5 +1,5 @@
-"""The work of a plan as rows, one for each dataset: partitions to compute, reused partitions, and the
-expected cost."""
+"""The work of a plan as rows, one for each dataset: partitions to compute, reused partitions, and
+the expected cost."""
 
 from __future__ import annotations
 

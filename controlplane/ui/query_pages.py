@@ -231,21 +231,11 @@ def _answered(
             page_request.context, all_queries, result, page["after"], bounds
         )
         return {**page, "answer": page_of_rows.answer()}
-    is_explained = fields.get("do") == "explain"
-    query_request = queries.QueryRequest(
-        f"{EXPLAIN}{page['sql']}" if is_explained else page["sql"],
-        _parameters(page["parameters"]),
-        page["limit"],
-        at=_moment(page["at"]),
-        timeout_s=TIMEOUT_S,
-        id=_id(fields),
-        engine=page["engine"],
-    )
     page_of_rows = queries.answer(
         page_request.context,
         all_queries,
         page_request.branch,
-        query_request,
+        _query_request(fields, page),
         cancel=cancel,
         bounds=SHOWN,
     )
@@ -256,6 +246,20 @@ def _answered(
         "answer": page_of_rows.answer(),
         "seconds": round(time.monotonic() - started, 3),
     }
+
+
+def _query_request(fields: Fields, page: QueryPage) -> queries.QueryRequest:
+    """Raises BadAddress, BadForm."""
+    is_explained = fields.get("do") == "explain"
+    return queries.QueryRequest(
+        f"{EXPLAIN}{page['sql']}" if is_explained else page["sql"],
+        _parameters(page["parameters"]),
+        page["limit"],
+        at=_moment(page["at"]),
+        timeout_s=TIMEOUT_S,
+        id=_id(fields),
+        engine=page["engine"],
+    )
 
 
 def _id(fields: Fields) -> str | None:

@@ -96,6 +96,7 @@ def points_of(
 
 
 def point_of(label: str, x_kind: TypeKind, y: float) -> ChartPoint:
+    """`label`: the text of x, which has a number where its column has numbers or times."""
     return ChartPoint(label, _number_of(label, x_kind), y)
 
 

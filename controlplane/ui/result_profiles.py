@@ -43,6 +43,7 @@ class ResultColumnProfile(TypedDict):
 def of_rows(
     columns: Sequence[QueryColumnAnswer], rows: Sequence[Sequence[JsonValue]]
 ) -> list[ResultColumnProfile]:
+    """A profile of each column, in their order."""
     return [_column(column, [row[place] for row in rows]) for place, column in enumerate(columns)]
 
 

@@ -139,7 +139,10 @@ def test_a_chart_of_many_rows_says_that_it_shows_a_part(http: httpx2.Client) -> 
 
 
 def test_rows_without_a_number_are_left_out_and_counted(http: httpx2.Client) -> None:
-    sql = "SELECT 'n' || range AS n, CASE WHEN range > 1 THEN range / 0.0 ELSE 1 END AS y FROM range(5)"
+    sql = (
+        "SELECT 'n' || range AS n, CASE WHEN range > 1 THEN range / 0.0 ELSE 1 END AS y"
+        " FROM range(5)"
+    )
     chart = view(http, "chart", sql)
     assert len(chart["points"]) == 2
     html = http.get(f"/query/chart?result={chart['result_id']}").text
