@@ -62,6 +62,7 @@ def test_a_table_is_shown_at_once_and_others_are_inserted_by_keyboard(signed_in:
     assert page.evaluate("() => window.shifted") < MOST_SHIFTED
     page.go_back()
     page.go_forward()
+    expect(page.locator("[data-tree] summary")).to_have_text("shop.totals")  # no request is cut off
     page.reload()
     expect(page.locator(".cm-content")).to_contain_text("shop.totals")
     expect(page.locator("#rowsh")).to_have_count(0)  # a reload shows the text, and runs nothing
