@@ -107,10 +107,17 @@ class StopQuestion(TypedDict):
     question: int
 
 
+class RowOrder(TypedDict):
+    """By the values of a column, counted from 0; NULL comes last."""
+
+    column: int
+    descending: bool
+
+
 class PageQuestion(TypedDict):
     """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends
     with the row before the one that would take it beyond `page_bytes`; values beyond `cell_bytes`
-    are cut."""
+    are cut. `order`: None for that of the stream."""
 
     ask: Literal["page"]
     path: str
@@ -118,6 +125,7 @@ class PageQuestion(TypedDict):
     limit: int
     page_bytes: int
     cell_bytes: int
+    order: RowOrder | None
 
 
 FileForm: TypeAlias = Literal["csv", "json", "parquet"]

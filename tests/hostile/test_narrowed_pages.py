@@ -54,6 +54,7 @@ NAMED = (
     "/branches/main...{other}",
     "/plan?flow={dataflow}",
     "/query?table={dataset}",
+    "/query/tables/{dataset}",
     "/query?of={dataset}",
 )
 PLAIN = (
@@ -66,6 +67,7 @@ PLAIN = (
     "/sources",
     "/plan",
     "/query",
+    "/query/tables",
     "/help/keys",
     "/help/tutorial",
     "/feeds",

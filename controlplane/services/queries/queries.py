@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
-from controlplane.core.model.answers.queries import QueryPageHead
+from controlplane.core.model.answers.queries import QueryExtent, QueryPageHead
 from controlplane.core.model.dataset_names import DATAFLOW_NAME
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
@@ -47,6 +47,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
 from dataplane.contract.query_protocol import PAGE_BYTES, QueryTable, TableReference, named
 from dataplane.contract.query_protocol import FileForm as TableForm
+from dataplane.contract.results import FileEntry
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
 FileForm: TypeAlias = Literal["arrow"] | TableForm
@@ -121,6 +122,7 @@ def answer(
             query_result,
             started.generations,
             is_cached=started.query_result is not None,
+            extent=started.extent,
         )
         return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
@@ -240,6 +242,7 @@ class _StartedQuery:
     place: str  # where its result is kept
     query_result: KeptResult | None
     read: tuple[QueryTable, ...]  # with their files; none where the result is kept
+    extent: QueryExtent | None  # None where the result is kept
 
     @property
     def generations(self) -> dict[str, int]:
@@ -289,7 +292,8 @@ def _begin(
         is_repeatable = inspected["is_repeatable"]
         id = _identity(engine.version, request, tables) if is_repeatable else secrets.token_hex(32)
         cached = queries.results.find(_place(ctx, id))
-        read = () if cached else tuple(_with_files(tx, table) for table in tables)
+        files = [] if cached else [known_fragments.files(tx, table.state.root) for table in tables]
+        read = tuple(map(_with_files, tables, files))
     for table in tables:
         what: JsonObject = {
             "generation": table.state.generation,
@@ -307,6 +311,7 @@ def _begin(
         place=place,
         query_result=cached,
         read=read,
+        extent=None if cached else _extent(tables, files),
     )
 
 
@@ -349,6 +354,7 @@ class _ResultRead:
     query_result: KeptResult
     generations: Mapping[str, int]
     is_cached: bool
+    extent: QueryExtent | None = None
 
 
 def _page(
@@ -376,6 +382,8 @@ def _page(
         ],
         "cached": read.is_cached,
     }
+    if read.extent is not None:
+        head["extent"] = read.extent
     room.shrink(sum(map(len, page.pieces)))
     return ResultPage(head, page.pieces, room)
 
@@ -422,10 +430,16 @@ def _resolve(
     return Resolved(shown, home, state, canonical)
 
 
-def _with_files(tx: Tx, table: Resolved) -> QueryTable:
-    """The one read of all partitions: its time grows with their number."""
-    paths = known_fragments.paths(tx, table.state.root)
+def _with_files(table: Resolved, files: list[FileEntry]) -> QueryTable:
+    paths = [file["path"] for file in files]
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
+
+
+def _extent(tables: tuple[Resolved, ...], files: list[list[FileEntry]]) -> QueryExtent:
+    """Rows that a query names twice count once."""
+    sizes = {file["path"]: file["size"] for of_table in files for file in of_table}
+    partitions = {table.state.root: table.state.partitions for table in tables}
+    return {"partitions": sum(partitions.values()), "bytes": sum(sizes.values())}
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:

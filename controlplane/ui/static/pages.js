@@ -179,7 +179,8 @@ document.addEventListener("input", (event) => {
 });
 
 function lookFor(form) {
-  const path = form.getAttribute("action"), list = document.getElementById(form.dataset.search);
+  const [path] = form.getAttribute("action").split("?"); // of a branch, the action names it too
+  const list = document.getElementById(form.dataset.search);
   const fields = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
   const branch = new URLSearchParams(location.search).get("branch");
   if (branch) fields.set("branch", branch);
@@ -358,9 +359,12 @@ if (stream) {
   follow();
 }
 
-// --- what a tab asked before ends with its session
+// --- the history of queries ends with the session
 
-if (location.pathname === "/login") sessionStorage.clear();
+if (location.pathname === "/login") {
+  sessionStorage.clear(); // earlier versions had the history there
+  for (const key of Object.keys(localStorage)) if (key.startsWith("headgate history ")) localStorage.removeItem(key);
+}
 
 // --- the editor, on the pages that have one
 

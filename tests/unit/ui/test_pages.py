@@ -71,6 +71,8 @@ PATHS = (
     "/query",
     "/query?table=shop.orders",
     "/query?of=shop.dear",
+    "/query/tables?q=or",
+    "/query/tables/shop.orders",
     "/?branch=dev",
     "/flows/other?branch=dev",
     "/datasets?branch=dev",
