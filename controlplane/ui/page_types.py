@@ -28,6 +28,7 @@ from controlplane.core.model.answers.components import (
 )
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.answers.health import Computation, OpenProblem
+from controlplane.core.model.answers.lineage import ColumnLink
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect.dataset_facts import DatasetFacts
 
@@ -72,10 +73,21 @@ class FlowsPage(TypedDict):
     items: list[FlowSummary]
 
 
+class ColumnsDrawn(TypedDict):
+    """The columns of a dataset. `column`: the one whose lineage is drawn, by `links` up to its
+    sources and down to all that is made of it; `more`: how many links there are beside them."""
+
+    dataset: str
+    columns: list[str]
+    column: str | None
+    links: list[ColumnLink]
+    more: int
+
+
 class FlowPage(TypedDict):
     """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that
     stands. `waves`: the last ones. `moment`: the one that is looked at; `stuck`: what failed, or is
-    not there yet, of what follows it."""
+    not there yet, of what follows it. `columns`: of the chosen dataset, where they are requested."""
 
     summary: FlowSummary
     text: DataflowText
@@ -85,6 +97,7 @@ class FlowPage(TypedDict):
     waves: WavesAnswer
     moment: WaveAnswer | None
     stuck: list[str]
+    columns: ColumnsDrawn | None
 
 
 class RecordsShown(TypedDict):

@@ -2,39 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from controlplane.core.model.answers import State
 from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.explore import WaveCommit
-from controlplane.ui import draw, ranges
+from controlplane.ui import draw, graph_focus, ranges
+from controlplane.ui.graph_focus import GraphRequest
 from controlplane.ui.page_types import DatasetPage, FlowPage
-from controlplane.ui.views import is_dataset, overdue
+from controlplane.ui.views import WORST_FIRST, is_dataset, overdue
 from dataplane.contract.keys import plain_key
 
-UP, DOWN = 2, 2  # steps around a chosen dataset, where not all is drawn
 BARS: Mapping[State, draw.PartitionShares] = {
     "up_to_date": draw.PartitionShares(),
     "held": draw.PartitionShares(),
     "failed": draw.PartitionShares(0, 0, 1),
 }
+LONGEST_BADGE = 20  # characters
 TO_DO = draw.PartitionShares(0, 1, 0)
 
 
-def of_flow(page: FlowPage, chosen: str | None) -> draw.Drawing | None:
-    """All of it; of more than 300 boxes what lies around the chosen one; None where none is chosen,
-    or that is too much, too."""
+@dataclass(frozen=True, slots=True)
+class FlowPicture:
+    """The graph of a dataflow, and how much of it is drawn. `drawing`: None if there is nothing to
+    draw."""
+
+    drawing: draw.Drawing | None
+    parts: graph_focus.GraphParts
+
+
+def of_flow(page: FlowPage, request: GraphRequest) -> FlowPicture:
     moment = _Moment.of(page)
-    links = [replace(link, is_lit=moment.is_lit(link)) for link in _links(page["components"])]
-    boxes = [moment.shown(box) for box in _boxes_of_flow(page)]
-    if len(boxes) > draw.BOXES:
-        near = draw.neighbourhood(chosen, links, up=UP, down=DOWN) if chosen else set()
-        boxes = [box for box in boxes if box.name in near]
-        if not 0 < len(boxes) <= draw.BOXES:
-            return None
-    return draw.graph(boxes, links, chosen)
+    columns = _columns_of(page)
+    links = [
+        replace(link, is_lit=moment.is_lit(link) or (link.source, link.target) in columns.ways)
+        for link in _links(page["components"])
+    ]
+    boxes = [columns.shown(moment.shown(box)) for box in _boxes_of_flow(page)]
+    boxes, links = graph_focus.grouped(
+        boxes, links, page["components"]["items"], request, WORST_FIRST
+    )
+    parts = graph_focus.chosen_parts(boxes, links, request, _recent(page), WORST_FIRST)
+    if not parts.boxes:
+        return FlowPicture(None, parts)
+    sizes = draw.fitting_sizes(parts.boxes)
+    drawing = draw.graph(parts.boxes, parts.links, request.chosen or None, sizes)
+    return FlowPicture(drawing, parts)
+
+
+def _recent(page: FlowPage) -> Collection[str]:
+    """The datasets of the chosen wave, or else of the last one."""
+    last = page["moment"] or next(iter(page["waves"]["items"]), None)
+    return {*last["datasets"], *last["exports"]} if last else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The lineage of a column in a picture. `names`: the columns on the way, by dataset; `ways`:
+    the pairs of datasets between which one comes of another."""
+
+    names: Mapping[str, Collection[str]]
+    ways: Collection[tuple[str, str]]
+
+    def shown(self, box: draw.Box) -> draw.Box:
+        if not self.names:
+            return box
+        names = sorted(self.names.get(box.name, ()))
+        if not names:
+            return replace(box, badge="", faint=True)
+        first = names[0] if len(names[0]) <= LONGEST_BADGE else f"{names[0][: LONGEST_BADGE - 1]}…"
+        return replace(box, badge=first if len(names) == 1 else f"{first} +{len(names) - 1}")
+
+
+def _columns_of(page: FlowPage) -> _Columns:
+    """Of the column whose lineage is drawn; of no column, if there is none."""
+    columns = page["columns"]
+    if columns is None or columns["column"] is None:
+        return _Columns({}, ())
+    names = {columns["dataset"]: {columns["column"]}}
+    ways: set[tuple[str, str]] = set()
+    for link in columns["links"]:
+        if link["column"] is None or link["of_column"] is None:
+            continue  # which rows there are, and not what a column holds
+        names.setdefault(link["dataset"], set()).add(link["column"])
+        names.setdefault(link["of_dataset"], set()).add(link["of_column"])
+        ways.add((link["of_dataset"], link["dataset"]))
+    return _Columns(names, ways)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +167,7 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
     }
     states |= page["beyond"]
     late = {d["name"] for d in status["datasets"] if overdue(d)}
+    reasons = {t["name"]: t["reason"] for t in (*status["datasets"], *status["targets"])}
     return [
         draw.Box(
             component["name"],
@@ -120,6 +176,7 @@ def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
             subs.get(component["name"], f"of {component['name'].partition('.')[0]}"),
             share=BARS.get(states[component["name"]], TO_DO),
             badge="overdue" if component["name"] in late else "",
+            reason=reasons.get(component["name"]) or component["description"],
         )
         for component in page["components"]["items"]
         if component["name"] in states

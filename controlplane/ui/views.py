@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
 from typing_extensions import TypeIs
@@ -31,16 +31,19 @@ from controlplane.operations.inspect import (
     dataset_facts,
     datasets,
     json_views,
+    lineage,
     open_problems,
     overview,
     past_texts,
     work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
+from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.ports.row_diff import no_comparison
 from controlplane.ui import moments, ranges
 from controlplane.ui.page_types import (
     BlueprintPage,
+    ColumnsDrawn,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -103,7 +106,9 @@ KEYS: Mapping[str, str] = {
     "g s": "sources",
     "arrow keys": "along the edges of a graph, and up and down its columns",
     "Enter": "open what is chosen",
-    "f": "fit the graph",
+    "f": "fit the graph to its width",
+    "double click": "open a dataset from its box",
+    "Shift and arrows": "choose a range of partitions",
     "Space": "choose what the focus is on, in a list",
     "Ctrl and wheel": "zoom",
 }
@@ -175,8 +180,22 @@ class PastPlace:
     before: str = ""
 
 
-def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowPage:
-    """Raises NotFound, BadAddress."""
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """The columns of a dataset, and the one whose lineage is drawn; an empty name for none."""
+
+    dataset: str
+    column: str
+
+
+def flow(
+    ctx: Context,
+    branch: str,
+    name: str,
+    past_request: PastPlace,
+    column_request: ColumnRequest | None = None,
+) -> FlowPage:
+    """`column_request`: None if no column is looked at. Raises NotFound, BadAddress."""
     overall = visible(ctx, overview.status(ctx, branch))
     status = next((named for named in overall["dataflows"] if named["name"] == name), None)
     if status is None:
@@ -202,7 +221,33 @@ def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowP
         ),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
+        "columns": _columns(ctx, branch, states, column_request),
     }
+
+
+def _columns(
+    ctx: Context, branch: str, states: Mapping[str, State], request: ColumnRequest | None
+) -> ColumnsDrawn | None:
+    """Of one dataset that the page may show. Raises NotFound for a column that it does not have."""
+    if request is None or request.dataset not in states:
+        return None
+    lineage_request = LineageRequest(request.dataset, request.column or None)
+    upstream = lineage.lineage(ctx, branch, lineage_request)
+    drawn: ColumnsDrawn = {
+        "dataset": request.dataset,
+        "columns": upstream["columns"],
+        "column": None,
+        "links": [],
+        "more": 0,
+    }
+    if request.column:
+        every = lineage.lineage(ctx, branch, LineageRequest(request.dataset))
+        downward = replace(lineage_request, direction="downstream")
+        downstream = lineage.lineage(ctx, branch, downward)
+        drawn["columns"], drawn["column"] = every["columns"], upstream["columns"][0]
+        drawn["links"] = upstream["links"] + downstream["links"]
+        drawn["more"] = upstream["more"] + downstream["more"]
+    return visible(ctx, drawn)
 
 
 def _generations(status: DataflowStatus) -> dict[str, tuple[State, int]]:
