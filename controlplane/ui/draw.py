@@ -213,10 +213,8 @@ def _link(
     link: GraphLink, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]
 ) -> DrawnLink:
     is_backwards = (link.source, link.target) not in placed.routes
-    if is_backwards:
-        points = placed.routes[link.target, link.source][::-1]
-    else:
-        points = placed.routes[link.source, link.target]
+    ends = (link.target, link.source) if is_backwards else (link.source, link.target)
+    points = placed.routes[ends][:: -1 if is_backwards else 1]
     x, y = points[-1]
     back = -1 if is_backwards else 1
     tip = f"M{x:.1f} {y:.1f}l{-8 * back} -4.5v9z"

@@ -85,7 +85,7 @@ def _core(
     request: GraphRequest,
     recent: Collection[str],
 ) -> tuple[Collection[str], Focus]:
-    """Names that are drawn whatever their neighbours are, and why."""
+    """Names that are drawn whatever their neighbours are, and why. `boxes`: worst first."""
     every = {box.name for box in boxes}
     if request.words:
         words = request.words.lower()
@@ -94,9 +94,11 @@ def _core(
         return every, "all"
     if request.chosen in every:
         return draw.neighbourhood(request.chosen, links, up=UP, down=DOWN), "chosen"
-    needy = {box.name for box in boxes if box.state in NEEDY or box.badge}
-    if len(recent) <= FOCUS_FROM:
-        needy |= every.intersection(recent)
+    if len(recent) > FOCUS_FROM:
+        recent = ()
+    needy = [box.name for box in boxes if box.state in NEEDY or box.badge or box.name in recent]
+    if len(needy) > FOCUS_FROM:
+        return needy[:FOCUS_FROM], "worst"
     return (needy, "problems") if needy else (every, "all")
 
 

@@ -26,11 +26,14 @@ from controlplane.core.model.answers.components import (
     DataflowText,
     RevisionEntry,
 )
+from controlplane.core.model.answers.datasets import PartitionEntry
 from controlplane.core.model.answers.explore import RangesAnswer, Wave, WaveAnswer, WavesAnswer
 from controlplane.core.model.answers.health import Computation, OpenProblem
 from controlplane.core.model.answers.lineage import ColumnLink
 from controlplane.core.model.json_values import JsonValue
+from controlplane.operations.explore.partition_times import PartitionTimes
 from controlplane.operations.inspect.dataset_facts import DatasetFacts
+from controlplane.ui.time_axis import Period
 
 
 class FlowSummary(TypedDict):
@@ -107,14 +110,24 @@ class RecordsShown(TypedDict):
     problem: str | None
 
 
+class TimeAxis(TypedDict):
+    """Keys of partitions that name times. `period`: of a cell. `is_exact`: all keys of a cell are
+    in its period; else a cell reaches back to the one before."""
+
+    period: Period
+    is_exact: bool
+
+
 class DatasetPage(TypedDict):
     """A dataset or a copy. Fields that a copy does not have are None, and so are rows where the
     token may not see them.
 
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
-    `changed`: the changes of the chosen generation, with the first changed partitions; None where
-    none is chosen. `failed`: the first partitions with a task that failed; None where the dataset
-    did not fail. A page of one tab, or a fragment, has None for what it does not show.
+    `axis`: the time that all keys name; None if one names none. `work`: the first partitions that
+    failed, and that have work to do. `times`: of the partitions that are shown one by one, by their
+    fragments. `changed`: the changes of the chosen generation, with the first changed partitions;
+    None where none is chosen. `failed`: the first partitions with a task that failed; None where
+    the dataset did not fail. A page of one tab, or a fragment, has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
@@ -126,6 +139,9 @@ class DatasetPage(TypedDict):
     history: HistoryAnswer | None
     partitions: PartitionsAnswer | None
     ranges: RangesAnswer | None
+    axis: TimeAxis | None
+    work: list[PartitionEntry]
+    times: dict[str, PartitionTimes]
     checks: ChecksAnswer | None
     records: RecordsShown | None
     changed: DataDifference | None

@@ -89,7 +89,7 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
     picture = pictures.of_flow(page, request)
     listed = [row for row in rows if request.words.lower() in str(row["name"]).lower()]
     start = max(number_of(page_request.query("rows")) or 0, 0)
-    kept = {
+    kept: dict[str, str | list[str]] = {
         "wave": wave["id"] if wave else "",
         "group": request.by,
         "open": sorted(request.opened),
@@ -188,9 +188,7 @@ def _within(page_request: PageRequest) -> KeysWithin:
     """Keys may be longer than what anybody would type."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
-    return KeysWithin(
-        None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY]
-    )
+    return KeysWithin((after or "")[:LONGEST_KEY] or None, (last or "")[:LONGEST_KEY] or None)
 
 
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
@@ -198,13 +196,15 @@ def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str,
     is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
     tabs = [tab for tab in TABS if views.is_dataset(shown) or tab in OF_EXPORTS]
     tab = _tab(page_request)
+    cells = pictures.of_partitions(page, page_request.query("colour"))
     return {
         "target": shown["name"],
         "tab": tab if tab in tabs else "",
         "tabs": [(name, TABS[name][0]) for name in tabs],
         "loss": (shown["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
-        "cells": pictures.of_partitions(page),
+        "cells": cells,
+        "key_column": pictures.key_column(page, cells),
         "within": _within(page_request),
         "causes_found": list(rendered_causes(page["why"]["tree"] if page["why"] else None)),
         "first_with": _first_with(page),

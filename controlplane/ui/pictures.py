@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from controlplane.core.model.answers import State
 from controlplane.core.model.answers.components import ComponentsAnswer
-from controlplane.core.model.answers.explore import WaveCommit
-from controlplane.ui import draw, graph_focus, ranges
+from controlplane.core.model.answers.datasets import PartitionWork
+from controlplane.core.model.answers.explore import PartitionRange, WaveCommit
+from controlplane.operations.explore.partition_times import PartitionTimes
+from controlplane.ui import cells, draw, graph_focus
+from controlplane.ui.cells import Cell
 from controlplane.ui.graph_focus import GraphRequest
 from controlplane.ui.page_types import DatasetPage, FlowPage
-from controlplane.ui.views import WORST_FIRST, is_dataset, overdue
+from controlplane.ui.time_axis import time_of
+from controlplane.ui.views import WORST_FIRST, fragments_of, is_dataset, overdue
 from dataplane.contract.keys import plain_key
 
 BARS: Mapping[State, draw.PartitionShares] = {
@@ -211,9 +217,10 @@ def of_neighbours(page: DatasetPage) -> draw.Drawing | None:
 
 
 NEIGHBOURS = 24
+PLAIN_VALUE = re.compile(r"[A-Za-z0-9._-]+")  # of a key: nothing in it is encoded
 
 
-def address_of(cell: draw.Cell, chosen: str = "") -> str:
+def address_of(cell: Cell, chosen: str = "") -> str:
     """Behind the address of its dataset: of the partition, or of a look into the range. `chosen`:
     of a generation."""
     if cell.count == 1:
@@ -222,29 +229,85 @@ def address_of(cell: draw.Cell, chosen: str = "") -> str:
     return f"?{chosen}{after}to={quote(cell.last, safe='')}"
 
 
-def words_of(cell: draw.Cell) -> str:
-    rows = f"{cell.rows:,} rows"
-    if cell.count == 1:
-        return f"{plain_key(cell.last) or '(single partition)'}: {rows}"
+def words_of(cell: Cell, period: str = "") -> str:
+    """A cell as text: phrases with `; ` between them. `period`: the time that its square is for."""
+    key = plain_key(cell.last) or "(single partition)"
+    if cell.is_missing:
+        return f"missing: {key}; {'its task failed' if cell.failed else 'to be computed'}"
     if not cell.count:
-        return f"up to {plain_key(cell.last)}: all that was there is gone"
-    return f"{cell.count:,} partitions up to {plain_key(cell.last)}: {rows}"
+        return f"up to {key}: all that was there is gone"
+    phrases = [key if cell.count == 1 else period] if cell.count == 1 or period else []
+    if cell.count > 1:
+        phrases.append(f"{cell.count:,} partitions up to {key}")
+    phrases.append(f"{cell.rows:,} {'row' if cell.rows == 1 else 'rows'}")
+    if cell.at is not None:
+        written = datetime.fromtimestamp(cell.at, UTC)
+        phrases.append(f"written {written:%Y-%m-%d %H:%M} UTC")
+    if cell.seconds is not None:
+        phrases.append(f"{cell.seconds:,.1f} s a task")
+    if cell.failed:
+        phrases.append("failed" if cell.count == 1 else f"{cell.failed:,} failed")
+    if cell.to_do:
+        phrases.append("to be computed" if cell.count == 1 else f"{cell.to_do:,} to be computed")
+    return "; ".join(phrases)
 
 
-def of_partitions(page: DatasetPage) -> draw.CellMap:
+def of_partitions(page: DatasetPage, colour: str = "") -> cells.CellMap:
+    """`colour`: what colours stand for, one of `cells.COLOURS`; rows by default."""
+    shown = _cells_of(page)
+    if not shown:
+        return cells.CellMap()
+    keys: dict[PartitionWork, list[str]] = {"failed": [], "to_do": []}
+    missing = set[str]()
+    for item in page["work"]:
+        keys[item["work"]].append(item["partition"])
+        if item["fragment"] is None:
+            missing.add(item["partition"])
+    shown = cells.with_work(shown, keys, missing)
+    axis = page["axis"]
+    period = axis["period"] if axis else None
+    if any(time_of(key) is None for key in missing):
+        period = None
+    is_exact = axis is None or axis["is_exact"]
+    by: cells.Colour = next((name for name in cells.COLOURS if name == colour), "rows")
+    return cells.draw_cells(shown, period, is_exact=is_exact, colour=by)
+
+
+def _cells_of(page: DatasetPage) -> list[Cell]:
     if page["ranges"] is not None:
-        return draw.cells(ranges.cells_of(page["ranges"]))
-    page_of_keys = page["partitions"]
-    if page_of_keys is None or not is_dataset(page["dataset"]):
-        return draw.CellMap()
-    changed = (
-        {change["partition"] for change in page["changed"]["partitions"]}
-        if page["changed"]
-        else set[str]()
-    )
-    return draw.cells(
-        [
-            draw.Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed)
-            for i in page_of_keys["items"]
+        shown = [_cell_of_range(item) for item in page["ranges"]["items"]]
+    elif page["partitions"] is not None and is_dataset(page["dataset"]):
+        changes = page["changed"]["partitions"] if page["changed"] else []
+        changed = {change["partition"] for change in changes}
+        shown = [
+            Cell(i["partition"], i["partition"], 1, i["rows"], i["partition"] in changed)
+            for i in page["partitions"]["items"]
         ]
-    )
+    else:
+        return []
+    fragments = fragments_of(page)
+    return [_timed(cell, page["times"].get(fragments.get(cell.last, ""))) for cell in shown]
+
+
+def _cell_of_range(item: PartitionRange) -> Cell:
+    first = item["after"] or ""
+    return Cell(first, item["last"], item["partitions"], item["rows"], bool(item["differs"]))
+
+
+def _timed(cell: Cell, times: PartitionTimes | None) -> Cell:
+    if times is None or cell.count != 1:
+        return cell
+    return replace(cell, at=times["at"], seconds=times["seconds"])
+
+
+def key_column(page: DatasetPage, shown: cells.CellMap) -> str:
+    """The column whose texts are the keys of all partitions, and sort as they do: one of dates or
+    texts. Empty if there is none."""
+    answer = page["dataset"]
+    schema = answer["schema"] if is_dataset(answer) else None
+    types = {f["name"]: f["type"] for f in schema["fields"]} if schema else {}
+    parts = [cell.last.partition("=") for cell in shown.listed]
+    names = {name for name, _, _ in parts}
+    is_plain = all(PLAIN_VALUE.fullmatch(text) for _, _, text in parts)
+    name = names.pop() if len(names) == 1 else ""
+    return name if is_plain and types.get(name) in ("date", "string") else ""

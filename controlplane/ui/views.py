@@ -23,7 +23,7 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.answers.components import DataflowText
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.explore import partitions, waves
+from controlplane.operations.explore import partition_times, partitions, waves
 from controlplane.operations.inspect import (
     causes,
     components,
@@ -71,6 +71,7 @@ HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 FAILED = 10  # partitions that are named
+WORK = 400  # partitions that failed, or have work to do, that are marked
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 WORDS: Mapping[str, str] = {
     "dataset": "a table that a component of a dataflow makes, in partitions",
@@ -299,6 +300,9 @@ def dataset(
         "history": None,
         "partitions": None,
         "ranges": None,
+        "axis": None,
+        "work": [],
+        "times": {},
         "checks": None,
         "records": None,
         "changed": None,
@@ -320,6 +324,7 @@ def dataset(
         page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
     if answer["generation"] and "partitions" in parts:
         _add_partitions(ctx, branch, page, answer, chosen, within)
+        _add_work(ctx, branch, page, within)
     return page
 
 
@@ -358,10 +363,41 @@ def _add_partitions(
         None,
     )
     if answer["partitions"] > ranges.CELLS or not within.is_all:
-        page["ranges"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
+        page["ranges"], page["axis"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
         return
     page["changed"] = _changed(ctx, branch, name, chosen, before)
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
+    keys = list(fragments_of(page))
+    page["axis"] = ranges.axis_of(keys, [1] * len(keys))
+
+
+def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) -> None:
+    """Add the partitions with work in the range, and the times of those that are shown one by
+    one."""
+    name = page["dataset"]["name"]
+    keys = partitions.KeyPage(after=within.after, limit=WORK)
+    for work in ("failed", "to_do"):
+        answer = partitions.with_work(ctx, branch, name, work, keys)
+        fitting = [
+            item
+            for item in answer["items"]
+            if within.last is None or item["partition"] <= within.last
+        ]
+        page["work"] += fitting
+    page["times"] = partition_times.times_of(ctx, fragments_of(page).values())
+
+
+def fragments_of(page: DatasetPage) -> dict[str, str]:
+    """The fragments of partitions that are shown one by one, by their keys."""
+    if page["partitions"] is not None:
+        items = page["partitions"]["items"]
+        return {item["partition"]: item["fragment"] for item in items if item["fragment"]}
+    if page["ranges"] is None:
+        return {}
+    single = [item for item in page["ranges"]["items"] if item["partitions"] == 1]
+    if len(single) > ranges.CELLS:
+        return {}
+    return {item["last"]: item["digest"] for item in single}
 
 
 def _changed(

@@ -165,7 +165,7 @@ function showWindow(scroller) {
   const sizes = { x: scroller.scrollLeft, y: scroller.scrollTop, width: scroller.clientWidth, height: scroller.clientHeight };
   for (const [name, value] of Object.entries(sizes)) here.setAttribute(name, value / by);
 }
-document.addEventListener("scroll", (event) => { if (event.target.matches?.("[data-scroller]")) showWindow(event.target); }, true);
+document.addEventListener("scroll", (event) => { hideCard(); if (event.target.matches?.("[data-scroller]")) showWindow(event.target); }, true);
 function goTo(event) {
   const map = event.target.closest?.("[data-map]");
   if (!map || !(event.buttons & 1)) return;
@@ -213,28 +213,29 @@ function keepCanvas() {
   }
 }
 
-// A card beside a box or a cell: an attribute says what is in it, and no style is needed for its place.
-const SVG = "http://www.w3.org/2000/svg", CARD = { width: 250, height: 120, gap: 8 };
-function showCard(svg, place, lines) {
+// A card beside a box or a cell: an SVG over the page, whose attributes say where, so no style is needed
+const SVG = "http://www.w3.org/2000/svg", CARD = { width: 250, height: 140, gap: 8 };
+function showCard(beside, lines) {
   hideCard();
-  const frame = svg.viewBox.baseVal, card = document.createElementNS(SVG, "foreignObject"), box = document.createElement("div");
-  const isRight = place.x + place.width + CARD.width + CARD.gap <= frame.x + frame.width;
-  const x = isRight ? place.x + place.width + CARD.gap : Math.max(place.x - CARD.width - CARD.gap, frame.x);
-  const y = Math.max(Math.min(place.y, frame.y + frame.height - CARD.height), frame.y);
-  for (const [name, value] of Object.entries({ x, y, width: CARD.width, height: CARD.height, class: "hover" })) card.setAttribute(name, value);
-  card.setAttribute("aria-hidden", "true"); // the box says the same
+  const over = document.createElementNS(SVG, "svg"), card = document.createElementNS(SVG, "foreignObject"), box = document.createElement("div");
+  const at = beside.getBoundingClientRect(), isRight = at.right + CARD.gap + CARD.width <= innerWidth;
+  const x = isRight ? at.right + CARD.gap : Math.max(at.left - CARD.width - CARD.gap, 0);
+  const y = Math.max(Math.min(at.top, innerHeight - CARD.height), 0);
+  for (const [name, value] of Object.entries({ x, y, width: CARD.width, height: CARD.height })) card.setAttribute(name, value);
+  over.setAttribute("class", "hover");
+  over.setAttribute("aria-hidden", "true"); // the box says the same
   for (const line of lines.filter(Boolean)) box.append(Object.assign(document.createElement("p"), { textContent: line }));
   card.append(box);
-  svg.append(card);
+  over.append(card);
+  document.body.append(over);
 }
 function hideCard() { all(".hover").forEach((card) => card.remove()); }
 
 function cardOf(event) {
   const node = event.target.closest?.("[data-graph] .node");
   if (!node) return;
-  const box = node.querySelector(".box"), at = place(node);
-  const about = node.getAttribute("aria-label").split(", ").slice(0, -1).join(", ");
-  showCard(node.ownerSVGElement, { x: at.e, y: at.f, width: box.width.baseVal.value }, [node.dataset.name, about, node.dataset.why]);
+  const about = node.getAttribute("aria-label").split(", ").slice(0, -1).join(", ").replace(/^\S+ /, "");
+  showCard(node.querySelector(".box"), [node.dataset.name, about, node.dataset.why]);
 }
 for (const how of ["pointerover", "focusin"]) document.addEventListener(how, cardOf);
 for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => { if (event.target.closest?.(".node,[data-axis] a")) hideCard(); });
@@ -249,6 +250,71 @@ function light(event, isOn) {
 }
 for (const how of ["pointerover", "focusin"]) document.addEventListener(how, (event) => light(event, true));
 for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => light(event, false));
+
+// --- partitions: arrows walk over cells; a drag, or Shift with a click or an arrow, chooses a range of keys
+
+let anchor = null, sweep = null;
+const squares = (axis) => all("a[data-last]", axis);
+
+function choose(axis, from, to) {
+  const every = squares(axis), [first, last] = [from, to].map((cell) => every.indexOf(cell)).sort((a, b) => a - b);
+  every.forEach((cell, i) => cell.classList.toggle("chosen", i >= first && i <= last));
+  const form = axis.closest(".card").querySelector("[data-range]"), start = every[first].dataset.last;
+  // Keys behind the cell before: several squares may show one range
+  const before = every.slice(0, first).reverse().find((cell) => cell.dataset.last !== start);
+  form.elements.from.value = before?.dataset.last ?? axis.dataset.after;
+  form.elements.to.value = every[last].dataset.last;
+  form.querySelector("[data-range-words]").textContent = `${last - first + 1} ${last === first ? "cell" : "cells"} chosen`;
+}
+
+function step(cell, key) {
+  const axis = cell.ownerSVGElement, here = cell.firstElementChild, at = (a) => a.firstElementChild;
+  const isAcross = key === "ArrowLeft" || key === "ArrowRight", sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+  const [along, across] = isAcross ? ["x", "y"] : ["y", "x"], value = (rect, name) => rect[name].baseVal.value;
+  const gap = (a) => (value(at(a), along) - value(here, along)) * sign;
+  return all("a", axis).filter((a) => value(at(a), across) === value(here, across) && gap(a) > 0).sort((a, b) => gap(a) - gap(b))[0];
+}
+
+document.addEventListener("keydown", (event) => {
+  const cell = event.target.closest?.("[data-axis] a");
+  if (!cell || !event.key.startsWith("Arrow") || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  const next = step(cell, event.key);
+  if (!next) return;
+  cell.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+  if (!event.shiftKey) anchor = null;
+  else if (next.dataset.last !== undefined) choose(next.ownerSVGElement, anchor ??= cell, next);
+});
+document.addEventListener("click", (event) => {
+  const cell = event.target.closest?.("[data-axis] a[data-last]");
+  if (!cell) return;
+  if (sweep?.isOver) { event.preventDefault(); return; }
+  if (!event.shiftKey) return;
+  event.preventDefault();
+  anchor = anchor?.isConnected ? anchor : cell;
+  choose(cell.ownerSVGElement, anchor, cell);
+}, true);
+document.addEventListener("pointerdown", (event) => {
+  const cell = event.target.closest?.("[data-axis] a[data-last]");
+  if (cell && isPlain(event) && event.pointerType !== "touch") sweep = { cell, isOver: false };
+});
+addEventListener("pointerup", () => { setTimeout(() => { sweep = null; }); });
+document.addEventListener("pointerover", (event) => {
+  const cell = event.target.closest?.("[data-axis] a");
+  if (!cell) return;
+  if (sweep && cell !== sweep.cell && cell.ownerSVGElement === sweep.cell.ownerSVGElement && cell.dataset.last !== undefined) {
+    sweep.isOver = true;
+    choose(cell.ownerSVGElement, anchor = sweep.cell, cell);
+  }
+});
+function cardOfCell(event) {
+  const cell = event.target.closest?.("[data-axis] a"), rect = cell?.firstElementChild;
+  if (!cell) return;
+  showCard(rect, cell.getAttribute("aria-label").split("; "));
+}
+for (const how of ["pointerover", "focusin"]) document.addEventListener(how, cardOfCell);
 
 // --- the menu of branches
 
