@@ -21,37 +21,40 @@ LONGEST: Final[tuple[tuple[Period, int], ...]] = (
     ("month", 100 * 366),
 )
 WEEKS, MONTHS, HOURS = 53, 12, 24  # of a year, of a year, of a day
-TIME = re.compile(r"(?<!\d)(\d{4})-(\d\d)-(\d\d)(?:(?:T|%20|_|-|/(?:[a-z]+=)?)(\d\d))?(?!\d)")
+# 2013-07, 2013-07-04, and an hour: 2013-07-04T05, 2013-07-04%2005 or 2013-07-04/hour=05
+TIME = re.compile(
+    r"(?<!\d)(\d{4})-(\d\d)(?:-(\d\d)(?:(?:T|%20|/hour=|/h=)(\d\d))?)?(?!\d|-\d)"
+)
 
 
-def time_of(key: str) -> tuple[datetime, bool] | None:
-    """The first time in a key, and whether it has an hour. None if there is no such time."""
+def time_of(key: str) -> tuple[datetime, Period] | None:
+    """The first time in a key, and the period that it names: an hour, a day or a month. None if
+    there is no such time."""
     match = TIME.search(key)
     if match is None:
         return None
     year, month, day, hour = match.groups()
     try:
-        at = datetime(int(year), int(month), int(day), int(hour or 0), tzinfo=UTC)
+        at = datetime(int(year), int(month), int(day or 1), int(hour or 0), tzinfo=UTC)
     except ValueError:
         return None
-    return at, hour is not None
+    return at, "hour" if hour else "day" if day else "month"
 
 
 def period_of(keys: Sequence[str]) -> Period | None:
     """The shortest period in which all of these sorted keys fit on an axis. None if there are few,
     if one names no time, or if times are not in the order of keys."""
-    times = [time_of(key) for key in keys]
-    if len(times) < KEYS_FROM:
+    times = [named for key in keys if (named := time_of(key)) is not None]
+    if not KEYS_FROM <= len(keys) == len(times):
         return None
-    instants = [named[0] for named in times if named is not None]
-    if len(instants) < len(times):
-        return None
+    instants = [at for at, _ in times]
     if any(later < earlier for earlier, later in pairwise(instants)):
         return None
     days = (instants[-1] - instants[0]).days
-    have_hours = all(named is not None and named[1] for named in times)
-    fitting = (period for period, longest in LONGEST if days <= longest)
-    return next((period for period in fitting if period != "hour" or have_hours), None)
+    periods = [period for period, _ in LONGEST]
+    shortest = max(periods.index(named) for _, named in times)
+    fitting = (period for period, longest in LONGEST[shortest:] if days <= longest)
+    return next(fitting, None)
 
 
 def number_of(period: Period, key: str) -> int:

@@ -236,16 +236,15 @@ def _columns(
     upstream = lineage.lineage(ctx, branch, lineage_request)
     drawn: ColumnsDrawn = {
         "dataset": request.dataset,
-        "columns": upstream["columns"],
+        "columns": list(upstream["facet"]["fields"]),
         "column": None,
         "links": [],
         "more": 0,
     }
     if request.column:
-        every = lineage.lineage(ctx, branch, LineageRequest(request.dataset))
         downward = replace(lineage_request, direction="downstream")
         downstream = lineage.lineage(ctx, branch, downward)
-        drawn["columns"], drawn["column"] = every["columns"], upstream["columns"][0]
+        drawn["column"] = upstream["columns"][0]
         drawn["links"] = upstream["links"] + downstream["links"]
         drawn["more"] = upstream["more"] + downstream["more"]
     return visible(ctx, drawn)

@@ -33,7 +33,7 @@ def drawn(keys: list[str]) -> CellMap:
     ("keys", "period"),
     [
         (hours(40), "hour"),
-        (hours(63 * 24), "day"),
+        (hours(64 * 24), "day"),
         (days(31), "day"),
         (days(1_098), "day"),
         (days(1_100), "week"),
@@ -41,8 +41,9 @@ def drawn(keys: list[str]) -> CellMap:
         (days(3_700), "month"),
         (days(40, each=400), "month"),
         (days(200, each=400), None),
+        ([f"month={year}-{month:02}" for year in (2012, 2013) for month in range(1, 13)], "month"),
         ([f"day={day}/hour=07" for day in days(40)], "hour"),
-        ([f"{day}/store={n}" for day in days(30) for n in range(9)], "day"),
+        ([f"{day}/store={n:02}" for day in days(30) for n in range(9)], "day"),
     ],
 )
 def test_the_axis_has_the_shortest_period_that_fits(keys: list[str], period: Period) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import pairwise
 
 import pytest
 
@@ -17,7 +18,7 @@ MANY = 100  # a chain of datasets
 def chain(number: int, **states: str) -> tuple[list[draw.Box], list[draw.GraphLink]]:
     names = [f"a.n{i:04}" for i in range(number)]
     boxes = [draw.Box(n, "sql", states.get(n[2:], "up_to_date"), "") for n in names]
-    links = [draw.GraphLink(a, b, "all") for a, b in zip(names, names[1:], strict=False)]
+    links = [draw.GraphLink(a, b, "all") for a, b in pairwise(names)]
     return boxes, links
 
 

@@ -31,6 +31,7 @@ PATH = f"/datasets/{DATASET}"
 TAB = f"{PATH}?tab=partitions"
 MOST_NODES = 100
 HTML_BYTES = 30_000
+ELEMENTS = 2_000
 
 
 @pytest.fixture
@@ -172,6 +173,71 @@ def test_two_years_of_days_are_a_calendar(home: Pages) -> None:
     commit(home.world, built(home.world, sorted(f"k{n}" for n in range(730))), 730)
     with home.http() as http:
         assert "one cell is a range of keys" in http.get(TAB).text
+
+
+def squares(page: str) -> int:
+    return page.count(" data-last=")
+
+
+def test_2000_days_are_years_of_weeks(home: Pages) -> None:
+    days = [f"flown={date(2019, 1, 1) + timedelta(days=n)}" for n in range(2_000)]
+    commit(home.world, built(home.world, days), len(days))
+    with home.http() as http, counted(home.world) as reads:
+        page = http.get(TAB)
+        assert 0 < sum(reads) <= MOST_NODES
+        assert "one cell is one week" in page.text
+        assert len(gzip.compress(page.content)) <= HTML_BYTES
+        assert len(re.findall("<[a-z]", page.text)) <= ELEMENTS
+        found = value(http)
+    items = found["ranges"]["items"]
+    assert found["axis"] == {"period": "week", "is_exact": True}
+    assert squares(page.text) == len(items) == 5 * 53 + 25
+    assert sum(one["partitions"] for one in items) == 2_000
+    assert {one["partitions"] for one in items[:52]} == {7}
+    assert "2019-01-08 to 2019-01-14; 7 partitions up to flown=2019-01-14; 70 rows" in page.text
+
+
+def test_many_partitions_a_day_are_months_that_are_looked_into(home: Pages) -> None:
+    days = [date(2010, 1, 1) + timedelta(days=n) for n in range(4_000)]
+    keys = [f"day={day}/store={store:02}" for day in days for store in range(15)]
+    commit(home.world, built(home.world, keys), len(keys))
+    with home.http() as http, counted(home.world) as reads:
+        page = http.get(TAB)
+        assert 0 < sum(reads) <= MOST_NODES
+        assert "one cell is one month, or reaches back to the cell before" in page.text
+        items = value(http)["ranges"]["items"]
+        assert sum(one["partitions"] for one in items) == len(keys)
+        assert len(items) <= squares(page.text) <= 12 * 11
+        within = value(http, looked_into(items[5]))
+    assert sum(one["partitions"] for one in within["ranges"]["items"]) >= items[5]["partitions"]
+    assert within["axis"] == {"period": "day", "is_exact": True}
+
+
+def test_what_generation_changed_is_outlined_in_its_week(home: Pages) -> None:
+    days = [f"flown={date(2019, 1, 1) + timedelta(days=n)}" for n in range(2_000)]
+    root = built(home.world, days)
+    commit(home.world, root, len(days))
+    commit(home.world, edited(home.world, root, days[100]), len(days))
+    with home.http() as http, counted(home.world) as reads:
+        page = http.get(f"{PATH}?gen=3").text
+        assert 0 < sum(reads) <= MOST_NODES
+    outlined = re.findall(r'aria-label="([^"]*)"[^>]*><rect class="c\d new', page)
+    assert [words.partition(";")[0] for words in outlined] == ["2019-04-09 to 2019-04-15"]
+
+
+def test_partitions_that_failed_are_missing_and_are_coloured(home: Pages) -> None:
+    with home.http() as http:
+        page = http.get("/datasets/shop.strict?tab=partitions").text
+        assert "No generation is committed yet" in page
+    home.world.put("2025-03-02.csv", (1, 30))
+    with home.http() as http:
+        assert "Missing" not in http.get("/datasets/shop.orders?tab=partitions").text
+    home.world.refresh()
+    assert home.world.work(), "it is listed"
+    with home.http() as http:
+        page = http.get("/datasets/shop.orders?tab=partitions&colour=state").text
+    assert 'Missing: <a href="/datasets/shop.orders/partition?key=2025-03-02.csv">' in page
+    assert page.count("w-to_do") == 2, "the cell, and the scale"
 
 
 def test_hostile_keys_stay_texts(home: Pages) -> None:
