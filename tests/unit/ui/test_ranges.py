@@ -240,6 +240,56 @@ def test_partitions_that_failed_are_missing_and_are_coloured(home: Pages) -> Non
     assert page.count("w-to_do") == 2, "the cell, and the scale"
 
 
+def typed(world: World, column: str, kind: str) -> None:
+    """The newest generation has this column alone."""
+    with world.store.begin() as tx:
+        state = tx.states.newest("main", [DATASET])[DATASET]
+        field = {"name": column, "type": kind, "nullable": True, "metadata": {}}
+        schema = {"type": "struct", "fields": [field]}
+        tx.states.commit(replace(state, seq=state.seq + 1, schema=schema), state.seq)
+
+
+@pytest.mark.parametrize(
+    ("key", "column", "kind", "is_offered"),
+    [
+        ("flown={}", "flown", "date", True),
+        ("flown={}", "flown", "string", True),
+        ("flown={}", "flown", "long", False),  # as numbers they sort in another way than as keys
+        ("flown={}", "landed", "date", False),
+        ("flown={}/store=1", "flown", "date", False),
+        ("{}.csv", "flown", "date", False),
+    ],
+)
+def test_a_query_is_offered_where_keys_are_the_values_of_a_column(
+    home: Pages, key: str, column: str, kind: str, is_offered: bool
+) -> None:
+    keys = [key.format(date(2019, 1, 1) + timedelta(days=n)) for n in range(30)]
+    commit(home.world, built(home.world, keys), len(keys))
+    typed(home.world, column, kind)
+    with home.http() as http:
+        assert ('formaction="/query"' in http.get(TAB).text) == is_offered
+
+
+@pytest.mark.parametrize(
+    ("bounds", "where"),
+    [
+        ({"from": "flown=2019-01-07", "to": "flown=2019-02-07"}, ("2019-01-07", "2019-02-07")),
+        ({"to": "flown=2019-02-07"}, ("2019-02-07",)),
+        ({"from": "2019-01-07.csv", "to": "flown=2019-02-07"}, ()),
+        ({"from": "flown='; DROP", "to": ""}, ()),
+    ],
+)
+def test_a_query_of_a_range_has_its_bounds(
+    home: Pages, bounds: dict[str, str], where: tuple[str, ...]
+) -> None:
+    signs = (">", "<=")[-len(where) :]
+    conditions = [f"\"flown\" {sign} '{end}'" for sign, end in zip(signs, where, strict=False)]
+    expected = f"WHERE {' AND '.join(conditions)}\n" if where else ""
+    with home.http() as http:
+        query = http.get("/query.json", params={"table": DATASET, **bounds}).json()["sql"]
+    assert query == f"SELECT *\nFROM {DATASET}\n{expected}LIMIT 100"
+
+
 def test_hostile_keys_stay_texts(home: Pages) -> None:
     keys = sorted(f"\"><script>{n:04}</script>&to='x'" for n in range(500))
     commit(home.world, built(home.world, keys), len(keys))
