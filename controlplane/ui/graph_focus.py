@@ -75,8 +75,8 @@ def chosen_parts(
     drawn = set(list(names)[: draw.BOXES])
     if focus == "all" and len(drawn) < len(boxes):
         focus = "worst"
-    kept = [box for box in boxes if box.name in drawn]
-    return GraphParts(kept, links, len(boxes), focus)
+    drawn_boxes = [box for box in boxes if box.name in drawn]
+    return GraphParts(drawn_boxes, links, len(boxes), focus)
 
 
 def _core(
@@ -175,7 +175,7 @@ def _group_box(name: str, members: Sequence[draw.Box], worst_first: Sequence[str
 
 
 def _between(links: Iterable[draw.GraphLink], group_of: Mapping[str, str]) -> list[draw.GraphLink]:
-    """The links between what is drawn: one of a group stands for all of the same ends."""
+    """The links between the drawn boxes: one link stands for all links of the same ends."""
     by_ends: dict[tuple[str, str], list[draw.GraphLink]] = {}
     for link in links:
         ends = group_of.get(link.source, link.source), group_of.get(link.target, link.target)

@@ -78,13 +78,13 @@ class FlowsPage(TypedDict):
 
 class ColumnsDrawn(TypedDict):
     """The columns of a dataset. `column`: the one whose lineage is drawn, by `links` up to its
-    sources and down to all that is made of it; `more`: how many links there are beside them."""
+    sources and down to all that is made of it; `left_out`: how many links there are beside them."""
 
     dataset: str
     columns: list[str]
     column: str | None
     links: list[ColumnLink]
-    more: int
+    left_out: int
 
 
 class FlowPage(TypedDict):

@@ -89,7 +89,7 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
     picture = pictures.of_flow(page, request)
     listed = [row for row in rows if request.words.lower() in str(row["name"]).lower()]
     start = max(number_of(page_request.query("rows")) or 0, 0)
-    kept: dict[str, str | list[str]] = {
+    address_fields: dict[str, str | list[str]] = {
         "wave": wave["id"] if wave else "",
         "group": request.by,
         "open": sorted(request.opened),
@@ -107,14 +107,14 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
         "graph_request": request,
         "group_names": tuple(graph_focus.GROUPS),
         "worst": views.WORST_FIRST,
-        "graph_url": lambda **changes: _flow_address(page, {**kept, **changes}),
-        "chooses": _flow_address(page, kept) + "on=",
+        "graph_url": lambda **changes: _flow_address(page, {**address_fields, **changes}),
+        "chooses": _flow_address(page, address_fields) + "on=",
     }
 
 
 def _flow_address(page: FlowPage, fields: Mapping[str, str | list[str]]) -> str:
     """Without empty fields; one more field may follow."""
-    filled = {name: value for name, value in fields.items() if value}
+    filled = {name: texts for name, texts in fields.items() if texts}
     query = f"{urlencode(filled, doseq=True)}&" if filled else ""
     return f"/flows/{page['summary']['name']}?{query}"
 

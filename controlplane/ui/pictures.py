@@ -13,9 +13,9 @@ from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.datasets import PartitionWork
 from controlplane.core.model.answers.explore import PartitionRange, WaveCommit
 from controlplane.operations.explore.partition_times import PartitionTimes
-from controlplane.ui import cells, draw, graph_focus
-from controlplane.ui.cells import Cell
+from controlplane.ui import draw, graph_focus, partition_cells
 from controlplane.ui.graph_focus import GraphRequest
+from controlplane.ui.partition_cells import Cell
 from controlplane.ui.page_types import DatasetPage, FlowPage
 from controlplane.ui.time_axis import time_of
 from controlplane.ui.views import WORST_FIRST, fragments_of, is_dataset, overdue
@@ -83,7 +83,7 @@ class _Columns:
 
 
 def _columns_of(page: FlowPage) -> _Columns:
-    """Of the column whose lineage is drawn; of no column, if there is none."""
+    """The lineage that is drawn; without names, if no column is chosen."""
     columns = page["columns"]
     if columns is None or columns["column"] is None:
         return _Columns({}, ())
@@ -252,30 +252,32 @@ def words_of(cell: Cell, period: str = "") -> str:
     return "; ".join(phrases)
 
 
-def of_partitions(page: DatasetPage, colour: str = "") -> cells.CellMap:
-    """`colour`: what colours stand for, one of `cells.COLOURS`; rows by default."""
+def of_partitions(page: DatasetPage, colour: str = "") -> partition_cells.CellMap:
+    """`colour`: what colours stand for, one of `partition_cells.COLOURS`; rows by default."""
     shown = _cells_of(page)
     if not shown:
-        return cells.CellMap()
+        return partition_cells.CellMap()
     keys: dict[PartitionWork, list[str]] = {"failed": [], "to_do": []}
     missing = set[str]()
-    for item in page["work"]:
-        keys[item["work"]].append(item["partition"])
-        if item["fragment"] is None:
-            missing.add(item["partition"])
-    shown = cells.with_work(shown, keys, missing)
+    for partition in page["work"]:
+        keys[partition["work"]].append(partition["partition"])
+        if partition["fragment"] is None:
+            missing.add(partition["partition"])
+    shown = partition_cells.with_work(shown, keys, missing)
     axis = page["axis"]
     period = axis["period"] if axis else None
     if any(time_of(key) is None for key in missing):
         period = None
     is_exact = axis is None or axis["is_exact"]
-    by: cells.Colour = next((name for name in cells.COLOURS if name == colour), "rows")
-    return cells.draw_cells(shown, period, is_exact=is_exact, colour=by)
+    by: partition_cells.Colour = next(
+        (name for name in partition_cells.COLOURS if name == colour), "rows"
+    )
+    return partition_cells.draw_cells(shown, period, is_exact=is_exact, colour=by)
 
 
 def _cells_of(page: DatasetPage) -> list[Cell]:
     if page["ranges"] is not None:
-        shown = [_cell_of_range(item) for item in page["ranges"]["items"]]
+        shown = [_cell_of_range(part) for part in page["ranges"]["items"]]
     elif page["partitions"] is not None and is_dataset(page["dataset"]):
         changes = page["changed"]["partitions"] if page["changed"] else []
         changed = {change["partition"] for change in changes}
@@ -289,9 +291,9 @@ def _cells_of(page: DatasetPage) -> list[Cell]:
     return [_timed(cell, page["times"].get(fragments.get(cell.last, ""))) for cell in shown]
 
 
-def _cell_of_range(item: PartitionRange) -> Cell:
-    first = item["after"] or ""
-    return Cell(first, item["last"], item["partitions"], item["rows"], bool(item["differs"]))
+def _cell_of_range(part: PartitionRange) -> Cell:
+    first = part["after"] or ""
+    return Cell(first, part["last"], part["partitions"], part["rows"], bool(part["differs"]))
 
 
 def _timed(cell: Cell, times: PartitionTimes | None) -> Cell:
@@ -300,7 +302,7 @@ def _timed(cell: Cell, times: PartitionTimes | None) -> Cell:
     return replace(cell, at=times["at"], seconds=times["seconds"])
 
 
-def key_column(page: DatasetPage, shown: cells.CellMap) -> str:
+def key_column(page: DatasetPage, shown: partition_cells.CellMap) -> str:
     """The column whose texts are the keys of all partitions, and sort as they do: one of dates or
     texts. Empty if there is none."""
     answer = page["dataset"]

@@ -52,7 +52,7 @@ def read_ranges(
         most_reads=READS,
     )
     items = answer["items"]
-    axis = axis_of([item["last"] for item in items], [item["partitions"] for item in items])
+    axis = axis_of([part["last"] for part in items], [part["partitions"] for part in items])
     if axis is not None:
         period = axis["period"]
         answer["items"] = _joined(items, lambda i: time_axis.number_of(period, items[i]["last"]))
@@ -80,13 +80,13 @@ def _joined(
 def _merged(items: Sequence[PartitionRange]) -> PartitionRange:
     if len(items) == 1:
         return items[0]
-    content = [(item["last"], item["digest"]) for item in items]
-    differs = [item["differs"] for item in items]
+    content = [(part["last"], part["digest"]) for part in items]
+    differs = [part["differs"] for part in items]
     return {
         "after": items[0]["after"],
         "last": items[-1]["last"],
-        "partitions": sum(item["partitions"] for item in items),
-        "rows": sum(item["rows"] for item in items),
+        "partitions": sum(part["partitions"] for part in items),
+        "rows": sum(part["rows"] for part in items),
         "digest": digest("period/1", items=content).hex(),
         "differs": None if differs[0] is None else any(differs),
     }

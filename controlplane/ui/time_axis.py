@@ -22,9 +22,7 @@ LONGEST: Final[tuple[tuple[Period, int], ...]] = (
 )
 WEEKS, MONTHS, HOURS = 53, 12, 24  # of a year, of a year, of a day
 # 2013-07, 2013-07-04, and an hour: 2013-07-04T05, 2013-07-04%2005 or 2013-07-04/hour=05
-TIME = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)(?:-(\d\d)(?:(?:T|%20|/hour=|/h=)(\d\d))?)?(?!\d|-\d)"
-)
+TIME = re.compile(r"(?<!\d)(\d{4})-(\d\d)(?:-(\d\d)(?:(?:T|%20|/hour=|/h=)(\d\d))?)?(?!\d|-\d)")
 
 
 def time_of(key: str) -> tuple[datetime, Period] | None:

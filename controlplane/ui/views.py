@@ -229,7 +229,7 @@ def flow(
 def _columns(
     ctx: Context, branch: str, states: Mapping[str, State], request: ColumnRequest | None
 ) -> ColumnsDrawn | None:
-    """Of one dataset that the page may show. Raises NotFound for a column that it does not have."""
+    """The columns of one dataset that the page may show. Raises NotFound for a column that it does not have."""
     if request is None or request.dataset not in states:
         return None
     lineage_request = LineageRequest(request.dataset, request.column or None)
@@ -239,14 +239,14 @@ def _columns(
         "columns": list(upstream["facet"]["fields"]),
         "column": None,
         "links": [],
-        "more": 0,
+        "left_out": 0,
     }
     if request.column:
         downward = replace(lineage_request, direction="downstream")
         downstream = lineage.lineage(ctx, branch, downward)
         drawn["column"] = upstream["columns"][0]
         drawn["links"] = upstream["links"] + downstream["links"]
-        drawn["more"] = upstream["more"] + downstream["more"]
+        drawn["left_out"] = upstream["more"] + downstream["more"]
     return visible(ctx, drawn)
 
 
@@ -378,9 +378,9 @@ def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) 
     for work in ("failed", "to_do"):
         answer = partitions.with_work(ctx, branch, name, work, keys)
         fitting = [
-            item
-            for item in answer["items"]
-            if within.last is None or item["partition"] <= within.last
+            partition
+            for partition in answer["items"]
+            if within.last is None or partition["partition"] <= within.last
         ]
         page["work"] += fitting
     page["times"] = partition_times.times_of(ctx, fragments_of(page).values())
@@ -389,14 +389,14 @@ def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) 
 def fragments_of(page: DatasetPage) -> dict[str, str]:
     """The fragments of partitions that are shown one by one, by their keys."""
     if page["partitions"] is not None:
-        items = page["partitions"]["items"]
-        return {item["partition"]: item["fragment"] for item in items if item["fragment"]}
+        listed = page["partitions"]["items"]
+        return {part["partition"]: part["fragment"] for part in listed if part["fragment"]}
     if page["ranges"] is None:
         return {}
-    single = [item for item in page["ranges"]["items"] if item["partitions"] == 1]
+    single = [part for part in page["ranges"]["items"] if part["partitions"] == 1]
     if len(single) > ranges.CELLS:
         return {}
-    return {item["last"]: item["digest"] for item in single}
+    return {part["last"]: part["digest"] for part in single}
 
 
 def _changed(

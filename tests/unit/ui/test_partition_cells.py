@@ -7,8 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from controlplane.core.model.answers.datasets import PartitionWork
-from controlplane.ui import cells, time_axis
-from controlplane.ui.cells import Cell, CellMap
+from controlplane.ui import partition_cells as cells
+from controlplane.ui import time_axis
+from controlplane.ui.partition_cells import Cell, CellMap
 from controlplane.ui.time_axis import Period
 
 

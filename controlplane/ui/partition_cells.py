@@ -107,14 +107,14 @@ def draw_cells(
     """On an axis of this period; without one, squares in the order of keys. `is_exact`: all keys of
     a cell are in the period of its last key; else it reaches back to the cell before."""
     if period is None:
-        return _squares(all_cells, _looks(all_cells, colour))
+        return _squares(all_cells, _classes(all_cells, colour))
     return _axis(all_cells, colour, period, is_exact=is_exact)
 
 
-def _squares(all_cells: Sequence[Cell], looks: Sequence[str]) -> CellMap:
+def _squares(all_cells: Sequence[Cell], classes: Sequence[str]) -> CellMap:
     step = CELL + GAP
     drawn = tuple(
-        DrawnCell(cell, (i % WIDE) * step, (i // WIDE) * step, looks[i])
+        DrawnCell(cell, (i % WIDE) * step, (i // WIDE) * step, classes[i])
         for i, cell in enumerate(all_cells)
     )
     rows = (len(all_cells) + WIDE - 1) // WIDE
@@ -125,25 +125,25 @@ def _squares(all_cells: Sequence[Cell], looks: Sequence[str]) -> CellMap:
 def _without_hidden(all_cells: Sequence[Cell], period: Period) -> list[Cell]:
     """Without missing partitions of a period that has others."""
     numbers = [time_axis.number_of(period, cell.last) for cell in all_cells]
-    taken = {n for n, cell in zip(numbers, all_cells, strict=True) if not cell.is_missing}
+    occupied = {n for n, cell in zip(numbers, all_cells, strict=True) if not cell.is_missing}
     return [
         cell
         for n, cell in zip(numbers, all_cells, strict=True)
-        if n not in taken or not cell.is_missing
+        if n not in occupied or not cell.is_missing
     ]
 
 
 def _axis(all_cells: Sequence[Cell], colour: Colour, period: Period, *, is_exact: bool) -> CellMap:
     step = SMALL + GAP
     all_cells = _without_hidden(all_cells, period)
-    looks = _looks(all_cells, colour)
+    classes = _classes(all_cells, colour)
     numbers = [time_axis.number_of(period, cell.last) for cell in all_cells]
     places = [time_axis.row_of(period, number) for number in range(numbers[0], numbers[-1] + 1)]
     top = 0 if period == "day" else places[0][0]
     left = places[0][1] if period == "day" else 0
     drawn: list[DrawnCell] = []
     reached = numbers[0] - 1  # the last period with partitions
-    for cell, number, look in zip(all_cells, numbers, looks, strict=True):
+    for cell, number, look in zip(all_cells, numbers, classes, strict=True):
         if cell.is_missing:
             first = number
         else:
@@ -213,7 +213,7 @@ def _months_of_days(first: int, last: int, left: int) -> list[tuple[int, int, st
 # --- colours --------------------------------------------------------------------------------------
 
 
-def _looks(all_cells: Sequence[Cell], colour: Colour) -> list[str]:
+def _classes(all_cells: Sequence[Cell], colour: Colour) -> list[str]:
     """The class of each cell."""
     if colour == "state":
         return [f"w-{cell.state}" for cell in all_cells]
@@ -223,11 +223,11 @@ def _looks(all_cells: Sequence[Cell], colour: Colour) -> list[str]:
         "seconds": lambda cell: cell.seconds,
     }
     values = [measures[colour](cell) for cell in all_cells]
-    steps = _steps([value for value in values if value is not None])
-    looks = [f"c{0 if value is None else steps(value)}" for value in values]
+    steps = _steps([measured for measured in values if measured is not None])
+    classes = [f"c{0 if measured is None else steps(measured)}" for measured in values]
     return [
         f"w-{cell.state}" if cell.is_missing else look
-        for cell, look in zip(all_cells, looks, strict=True)
+        for cell, look in zip(all_cells, classes, strict=True)
     ]
 
 
@@ -236,8 +236,8 @@ def _steps(values: Iterable[float]) -> Callable[[float], int]:
     the rank in the middle of theirs."""
     ranked = sorted(values)
 
-    def step(value: float) -> int:
-        rank = (bisect_left(ranked, value) + bisect_right(ranked, value)) / 2
+    def step(measured: float) -> int:
+        rank = (bisect_left(ranked, measured) + bisect_right(ranked, measured)) / 2
         return 1 + int(STEPS * rank / len(ranked))
 
     return step
