@@ -15,8 +15,8 @@ from controlplane.core.model.answers.explore import PartitionRange, WaveCommit
 from controlplane.operations.explore.partition_times import PartitionTimes
 from controlplane.ui import draw, graph_focus, partition_cells
 from controlplane.ui.graph_focus import GraphRequest
-from controlplane.ui.partition_cells import Cell
 from controlplane.ui.page_types import DatasetPage, FlowPage
+from controlplane.ui.partition_cells import Cell
 from controlplane.ui.time_axis import time_of
 from controlplane.ui.views import WORST_FIRST, fragments_of, is_dataset, overdue
 from dataplane.contract.keys import plain_key
