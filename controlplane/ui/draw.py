@@ -156,7 +156,9 @@ def _backwards(names: Sequence[str], links: Iterable[GraphLink]) -> set[tuple[st
     backwards: set[tuple[str, str]] = set()
     open_names, closed = set[str](), set[str]()
     for start in names:
-        trail = [(start, iter(below[start]))] if start not in closed else []
+        if start in closed:
+            continue
+        trail = [(start, iter(below[start]))]
         open_names.add(start)
         while trail:
             name, targets = trail[-1]
@@ -174,7 +176,7 @@ def _backwards(names: Sequence[str], links: Iterable[GraphLink]) -> set[tuple[st
 
 
 def _short(box: Box) -> str:
-    return box.name.rpartition(".")[2]
+    return box.group or box.name.rpartition(".")[2]
 
 
 def _layer(link: GraphLink) -> int:

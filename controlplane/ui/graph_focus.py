@@ -136,7 +136,8 @@ def grouped(
 def _closed_groups(
     boxes: Sequence[draw.Box], components: Iterable[ComponentEntry], request: GraphRequest
 ) -> dict[str, str]:
-    """The name of its group by the name of a dataset; without those that stand alone."""
+    """The name of its group by the name of a dataset; without those that stand alone, and without
+    groups that have the name of a dataset."""
     if request.by not in GROUPS:
         return {}
     name_of, drawn = GROUPS[request.by], {box.name for box in boxes}
@@ -146,7 +147,7 @@ def _closed_groups(
     return {
         name: group
         for name, group in by_name.items()
-        if group and group not in opened and sizes[group] > 1
+        if group and group not in opened and group not in drawn and sizes[group] > 1
     }
 
 

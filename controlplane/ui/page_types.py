@@ -124,10 +124,11 @@ class DatasetPage(TypedDict):
 
     `ranges` stand in the place of `partitions` where these are many, or a range is looked into.
     `axis`: the time that all keys name; None if one names none. `work`: the first partitions that
-    failed, and that have work to do. `times`: of the partitions that are shown one by one, by their
-    fragments. `changed`: the changes of the chosen generation, with the first changed partitions;
-    None where none is chosen. `failed`: the first partitions with a task that failed; None where
-    the dataset did not fail. A page of one tab, or a fragment, has None for what it does not show.
+    failed, and that have work to do; `is_more_work`: there may be more. `times`: of the partitions
+    that are shown one by one, by their fragments. `changed`: the changes of the chosen generation,
+    with the first changed partitions; None where none is chosen. `failed`: the first partitions
+    with a task that failed; None where the dataset did not fail. A page of one tab, or a fragment,
+    has None for what it does not show.
     """
 
     dataset: DatasetAnswer | TargetStatus
@@ -141,6 +142,7 @@ class DatasetPage(TypedDict):
     ranges: RangesAnswer | None
     axis: TimeAxis | None
     work: list[PartitionEntry]
+    is_more_work: bool
     times: dict[str, PartitionTimes]
     checks: ChecksAnswer | None
     records: RecordsShown | None

@@ -123,14 +123,17 @@ def _squares(all_cells: Sequence[Cell], classes: Sequence[str]) -> CellMap:
 
 
 def _without_hidden(all_cells: Sequence[Cell], period: Period) -> list[Cell]:
-    """Without missing partitions of a period that has others."""
+    """Without missing partitions of a period that has others; of several missing ones, the first
+    is shown."""
     numbers = [time_axis.number_of(period, cell.last) for cell in all_cells]
     occupied = {n for n, cell in zip(numbers, all_cells, strict=True) if not cell.is_missing}
-    return [
-        cell
-        for n, cell in zip(numbers, all_cells, strict=True)
-        if n not in occupied or not cell.is_missing
-    ]
+    shown: list[Cell] = []
+    for number, cell in zip(numbers, all_cells, strict=True):
+        if cell.is_missing and number in occupied:
+            continue
+        occupied.add(number)
+        shown.append(cell)
+    return shown
 
 
 def _axis(all_cells: Sequence[Cell], colour: Colour, period: Period, *, is_exact: bool) -> CellMap:
@@ -138,9 +141,8 @@ def _axis(all_cells: Sequence[Cell], colour: Colour, period: Period, *, is_exact
     all_cells = _without_hidden(all_cells, period)
     classes = _classes(all_cells, colour)
     numbers = [time_axis.number_of(period, cell.last) for cell in all_cells]
-    places = [time_axis.row_of(period, number) for number in range(numbers[0], numbers[-1] + 1)]
-    top = 0 if period == "day" else places[0][0]
-    left = places[0][1] if period == "day" else 0
+    first_row, first_column = time_axis.row_of(period, numbers[0])
+    top, left = (0, first_column) if period == "day" else (first_row, 0)
     drawn: list[DrawnCell] = []
     reached = numbers[0] - 1  # the last period with partitions
     for cell, number, look in zip(all_cells, numbers, classes, strict=True):

@@ -17,7 +17,7 @@ from controlplane.ui import draw, graph_focus, partition_cells
 from controlplane.ui.graph_focus import GraphRequest
 from controlplane.ui.page_types import DatasetPage, FlowPage
 from controlplane.ui.partition_cells import Cell
-from controlplane.ui.time_axis import time_of
+from controlplane.ui.time_axis import fits
 from controlplane.ui.views import WORST_FIRST, fragments_of, is_dataset, overdue
 from dataplane.contract.keys import plain_key
 
@@ -266,8 +266,8 @@ def of_partitions(page: DatasetPage, colour: str = "") -> partition_cells.CellMa
     shown = partition_cells.with_work(shown, keys, missing)
     axis = page["axis"]
     period = axis["period"] if axis else None
-    if any(time_of(key) is None for key in missing):
-        period = None
+    if period is not None and not fits(period, [cell.last for cell in shown]):
+        period = None  # a missing partition stands elsewhere
     is_exact = axis is None or axis["is_exact"]
     by: partition_cells.Colour = next(
         (name for name in partition_cells.COLOURS if name == colour), "rows"

@@ -41,18 +41,33 @@ def time_of(key: str) -> tuple[datetime, Period] | None:
 
 def period_of(keys: Sequence[str]) -> Period | None:
     """The shortest period in which all of these sorted keys fit on an axis. None if there are few,
-    if one names no time, or if times are not in the order of keys."""
-    times = [named for key in keys if (named := time_of(key)) is not None]
-    if not KEYS_FROM <= len(keys) == len(times):
+    if one names no time, if times are not in the order of keys, or if all are of one period."""
+    if len(keys) < KEYS_FROM:
         return None
+    fitting = next((period for period, _ in LONGEST if fits(period, keys)), None)
+    if fitting is None or number_of(fitting, keys[0]) == number_of(fitting, keys[-1]):
+        return None
+    return fitting
+
+
+def fits(period: Period, keys: Sequence[str]) -> bool:
+    """Whether each of these sorted keys names such a period or a shorter one, in the order of keys
+    and within the longest time of an axis."""
+    times = [named for key in keys if (named := time_of(key)) is not None]
+    if len(times) < len(keys):
+        return False
     instants = [at for at, _ in times]
     if any(later < earlier for earlier, later in pairwise(instants)):
-        return None
-    days = (instants[-1] - instants[0]).days
-    periods = [period for period, _ in LONGEST]
+        return False
+    periods = [name for name, _ in LONGEST]
     shortest = max(periods.index(named) for _, named in times)
-    fitting = (period for period, longest in LONGEST[shortest:] if days <= longest)
-    return next(fitting, None)
+    days = (instants[-1] - instants[0]).days
+    return periods.index(period) >= shortest and days <= dict(LONGEST)[period]
+
+
+def has_one_key_each(period: Period, keys: Sequence[str]) -> bool:
+    """Whether no two keys are in the same period."""
+    return len({number_of(period, key) for key in keys}) == len(keys)
 
 
 def number_of(period: Period, key: str) -> int:
@@ -97,7 +112,7 @@ def words_of(period: Period, number: int) -> str:
             return str(date.fromordinal(number))
         case "week":
             first = date(row, 1, 1) + timedelta(days=7 * column)
-            last = min(first + timedelta(days=6), date(row, 12, 31))
-            return f"{first} to {last}"
+            days_left = (date(row, 12, 31) - first).days
+            return f"{first} to {first + timedelta(days=min(days_left, 6))}"
         case "month":
             return f"{row:04}-{column + 1:02}"

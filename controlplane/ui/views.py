@@ -40,7 +40,7 @@ from controlplane.operations.inspect import (
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.ports.row_diff import no_comparison
-from controlplane.ui import moments, ranges
+from controlplane.ui import moments, ranges, time_axis
 from controlplane.ui.page_types import (
     BlueprintPage,
     ColumnsDrawn,
@@ -301,6 +301,7 @@ def dataset(
         "ranges": None,
         "axis": None,
         "work": [],
+        "is_more_work": False,
         "times": {},
         "checks": None,
         "records": None,
@@ -367,7 +368,9 @@ def _add_partitions(
     page["changed"] = _changed(ctx, branch, name, chosen, before)
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
     keys = list(fragments_of(page))
-    page["axis"] = ranges.axis_of(keys, [1] * len(keys))
+    axis = ranges.axis_of(keys, [1] * len(keys))
+    if axis is not None and time_axis.has_one_key_each(axis["period"], keys):
+        page["axis"] = axis
 
 
 def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) -> None:
@@ -383,6 +386,8 @@ def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) 
             if within.last is None or partition["partition"] <= within.last
         ]
         page["work"] += fitting
+        if answer["next"] is not None and len(fitting) == len(answer["items"]):
+            page["is_more_work"] = True
     page["times"] = partition_times.times_of(ctx, fragments_of(page).values())
 
 

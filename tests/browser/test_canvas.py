@@ -124,6 +124,16 @@ def test_a_card_says_why_and_a_double_click_opens(signed_in: SignIn) -> None:
     assert not tab.complaints
 
 
+def test_a_click_shows_its_choice_before_the_page_follows(signed_in: SignIn) -> None:
+    page = signed_in().new_page()
+    page.goto("/flows/shop")
+    box = page.locator("#n-shop\\.dear")
+    page.route("**/flows/shop?on=*", lambda route: None)  # no answer comes
+    box.click()
+    expect(box).to_have_class(re.compile(r"\bon\b"))
+    page.unroute_all()
+
+
 def test_the_lineage_of_a_column_is_drawn(signed_in: SignIn) -> None:
     tab = Tab(signed_in().new_page())
     page = tab.page

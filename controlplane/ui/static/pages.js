@@ -140,13 +140,14 @@ document.addEventListener("pointermove", (event) => {
 document.addEventListener("click", (event) => { if (drag?.far >= 6) event.preventDefault(); }, true);
 document.addEventListener("dragstart", (event) => { if (event.target.closest?.("[data-graph],[data-axis]")) event.preventDefault(); });
 
-// A click chooses, a double click opens: so a click waits for a second one.
+// A click chooses, a double click opens: so a click shows its choice, and waits for a second one.
 let choosing = null;
 const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
 document.addEventListener("click", (event) => {
   const node = event.target.closest?.("[data-graph] .node:not(.group)");
   if (!node || event.defaultPrevented || event.detail === 0 || !isPlain(event)) return;
   event.preventDefault();
+  all(".node", node.ownerSVGElement).forEach((other) => other.classList.toggle("on", other === node));
   clearTimeout(choosing);
   choosing = setTimeout(() => location.assign(node.href.baseVal), DOUBLE_MS);
 });
@@ -509,17 +510,26 @@ function anyway() {
   if (source?.readyState === EventSource.CLOSED) open();
 }
 
-// Who signs out leaves: nothing is asked for with a session that is about to end.
+// Requests of a page that is left, or of a session that ends, are stopped here: where the browser stops them, they are errors.
+const requests = new Set();
+document.addEventListener("htmx:before:request", (event) => {
+  if (isLeaving) event.preventDefault();
+  else requests.add(event.detail.ctx.request);
+});
+document.addEventListener("htmx:finally:request", (event) => requests.delete(event.detail.ctx.request));
+
 function leave() {
   isLeaving = true;
   close();
+  if (requests.size) moved.add("everything"); // if the reader comes back to this page
+  requests.forEach((request) => request.abort());
 }
 
 if (stream) {
   document.querySelector("form[action='/logout']")?.addEventListener("submit", leave);
   channel?.addEventListener("message", (event) => hear(event.data));
   document.addEventListener("visibilitychange", follow);
-  addEventListener("pagehide", close);
+  addEventListener("pagehide", leave);
   addEventListener("pageshow", (event) => {
     if (event.persisted) isLeaving = false; // back to a page as it was left
     follow();
