@@ -64,6 +64,14 @@ def test_a_way_back_is_drawn_from_right_to_left() -> None:
     assert tips == {"a": "-8 -4.5v9z", "b": "8 -4.5v9z"}
 
 
+def test_no_edge_is_turned_where_there_is_no_cycle() -> None:
+    boxes = [draw.Box(name, "sql", "stale", "") for name in ("a.one", "a.both", "a.two")]
+    links = [draw.GraphLink(source, "a.both", "all") for source in ("a.one", "a.two")]
+    drawing = draw.graph(boxes, links)
+    columns = {drawn.box.name: drawn.x for drawn in drawing.boxes}
+    assert columns["a.one"] == columns["a.two"] < columns["a.both"]
+
+
 def test_the_outline_of_a_state_has_each_of_its_boxes() -> None:
     states = ("stale", "failed", "stale")
     boxes = [draw.Box(f"a.b{i}", "sql", state, "") for i, state in enumerate(states)]

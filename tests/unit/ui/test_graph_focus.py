@@ -127,6 +127,20 @@ def test_an_open_group_shows_its_members(request_: GraphRequest) -> None:
     assert [box.name for box in boxes] == ["a.raw_x", "a.raw_y", "mart", "a.alone"]
 
 
+def test_a_tag_with_the_name_of_a_dataset_hides_no_dataset() -> None:
+    tagged = [component(name, tags=("a.raw_x",)) for name in ("a.raw_x", "a.raw_y")]
+    boxes = [draw.Box(part["name"], "sql", "stale", "") for part in tagged]
+    shown, _ = graph_focus.grouped(boxes, [], tagged, GraphRequest(by="tag"), WORST_FIRST)
+    assert shown == boxes
+
+
+def test_a_group_has_its_full_name() -> None:
+    tagged = [component(name, tags=("team.core",)) for name in ("a.x", "a.y")]
+    boxes = [draw.Box(part["name"], "sql", "stale", "") for part in tagged]
+    shown, _ = graph_focus.grouped(boxes, [], tagged, GraphRequest(by="tag"), WORST_FIRST)
+    assert [box.short for box in draw.graph(shown, []).boxes] == ["team.core"]
+
+
 @pytest.mark.parametrize(
     ("by", "names"),
     [

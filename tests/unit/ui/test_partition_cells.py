@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -58,6 +59,7 @@ def test_the_axis_has_the_shortest_period_that_fits(keys: list[str], period: Per
         [*days(30), "other"],
         [f"store={n}/{day}" for n in range(2) for day in days(30)],
         ["2013-02-30"] * 30,
+        [f"2013-02-28/store={n:02}" for n in range(30)],  # of one day
     ],
 )
 def test_keys_without_times_in_order_are_squares(keys: list[str]) -> None:
@@ -112,6 +114,18 @@ def test_a_range_of_nodes_reaches_back_to_the_one_before() -> None:
         "2013-01-08",
     ]
     assert len(reaching.listed) == 2, "a range is listed once"
+
+
+def test_the_last_week_of_all_years_has_words() -> None:
+    number = time_axis.number_of("week", "9999-12-31")
+    assert time_axis.words_of("week", number) == "9999-12-31 to 9999-12-31"
+
+
+def test_missing_partitions_of_a_period_are_one_square() -> None:
+    missing = [Cell(f"2013-01-02/{n}", "", 1, 0, to_do=1, is_missing=True) for n in range(3)]
+    missing = [replace(cell, last=cell.first) for cell in missing]
+    axis = cells.draw_cells([*single(["2013-01-01"]), *missing], "day")
+    assert [square.cell.last for square in axis.cells] == ["2013-01-01", "2013-01-02/0"]
 
 
 def test_steps_are_by_rank_so_that_one_huge_partition_hides_nothing() -> None:

@@ -20,8 +20,10 @@ from controlplane.core import tree
 from controlplane.core.tree import Entry
 from controlplane.operations.desired import controls
 from controlplane.store.sql.store import SqlStore
+from controlplane.ui import pictures, views
 from controlplane.ui.ranges import CELLS
 from dataplane.contract.identity import Content
+from dataplane.contract.schemas import Field, StructType
 from tests.unit.expectations.world import World
 from tests.unit.tree.test_ranges import Planted
 from tests.unit.ui.world import Pages, pages
@@ -213,6 +215,40 @@ def test_many_partitions_a_day_are_months_that_are_looked_into(home: Pages) -> N
     assert within["axis"] == {"period": "day", "is_exact": True}
 
 
+def test_400_partitions_of_a_few_days_have_a_square_each(home: Pages) -> None:
+    days = [date(2013, 1, 1) + timedelta(days=n) for n in range(10)]
+    keys = [f"day={day}/store={store}" for day in days for store in range(10)]
+    commit(home.world, built(home.world, keys), len(keys))
+    with home.http() as http:
+        page = http.get(TAB).text
+    corners = re.findall(r'data-last="[^"]*"><rect [^>]*(x="\d+" y="\d+")', page)
+    assert len(set(corners)) == len(keys)
+    assert "one cell is one partition" in page
+
+
+def test_a_day_of_many_partitions_is_looked_into(home: Pages) -> None:
+    keys = [f"day=2013-01-{day}/store={store:03}" for day in (10, 11) for store in range(250)]
+    commit(home.world, built(home.world, keys), len(keys))
+    with home.http() as http:
+        first = value(http)["ranges"]["items"][0]
+        assert first["partitions"] == 250
+        within = value(http, looked_into(first))["ranges"]["items"]
+    assert [part["partitions"] for part in within] == [1] * 250
+
+
+def test_a_missing_partition_far_away_makes_no_endless_axis(home: Pages) -> None:
+    days = [str(date(2023, 1, 1) + timedelta(days=n)) for n in range(100)]
+    commit(home.world, built(home.world, days), len(days))
+    with home.http() as http:
+        page = http.get(f"{TAB}&colour=state").text
+        assert "one cell is one day" in page
+        answer = value(http)
+    far = {**answer["partitions"]["items"][0], "partition": "9999-12-31", "fragment": None}
+    answer["work"] = [{**far, "work": "to_do"}]
+    cells = pictures.of_partitions(answer)  # type: ignore[arg-type]
+    assert (cells.period, len(cells.cells)) == (None, 101)
+
+
 def test_what_generation_changed_is_outlined_in_its_week(home: Pages) -> None:
     days = [f"flown={date(2019, 1, 1) + timedelta(days=n)}" for n in range(2_000)]
     root = built(home.world, days)
@@ -240,12 +276,28 @@ def test_partitions_that_failed_are_missing_and_are_coloured(home: Pages) -> Non
     assert page.count("w-to_do") == 2, "the cell, and the scale"
 
 
+def test_a_page_says_that_more_partitions_have_work_than_it_marks(
+    home: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in (2, 3):
+        home.world.put(f"2025-03-{day:02}.csv", (day, 30))
+    home.world.refresh()
+    assert home.world.work(), "they are listed"
+    path = "/datasets/shop.orders?tab=partitions"
+    note = "Only the first partitions of this range that failed or are to be computed"
+    with home.http() as http:
+        assert note not in http.get(path).text
+        monkeypatch.setattr(views, "WORK", 1)
+        assert note in http.get(path).text
+        assert note not in http.get(f"{path}&to=2025-01-05.csv").text
+
+
 def typed(world: World, column: str, kind: str) -> None:
     """The newest generation has this column alone."""
     with world.store.begin() as tx:
         state = tx.states.newest("main", [DATASET])[DATASET]
-        field = {"name": column, "type": kind, "nullable": True, "metadata": {}}
-        schema = {"type": "struct", "fields": [field]}
+        field: Field = {"name": column, "type": kind, "nullable": True, "metadata": {}}
+        schema: StructType = {"type": "struct", "fields": [field]}
         tx.states.commit(replace(state, seq=state.seq + 1, schema=schema), state.seq)
 
 
