@@ -90,7 +90,8 @@ class ColumnsDrawn(TypedDict):
 class FlowPage(TypedDict):
     """A dataflow. `components` has what of other dataflows it reads, too; `beyond` says how that
     stands. `waves`: the last ones. `moment`: the one that is looked at; `stuck`: what failed, or is
-    not there yet, of what follows it. `columns`: of the chosen dataset, where they are requested."""
+    not there yet, of what follows it. `columns`: of the chosen dataset, where they are
+    requested."""
 
     summary: FlowSummary
     text: DataflowText

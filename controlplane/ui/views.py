@@ -229,7 +229,8 @@ def flow(
 def _columns(
     ctx: Context, branch: str, states: Mapping[str, State], request: ColumnRequest | None
 ) -> ColumnsDrawn | None:
-    """The columns of one dataset that the page may show. Raises NotFound for a column that it does not have."""
+    """The columns of one dataset that the page may show. Raises NotFound for a column that it does
+    not have."""
     if request is None or request.dataset not in states:
         return None
     lineage_request = LineageRequest(request.dataset, request.column or None)
