@@ -245,7 +245,7 @@ def test_a_missing_partition_far_away_makes_no_endless_axis(home: Pages) -> None
         answer = value(http)
     far = {**answer["partitions"]["items"][0], "partition": "9999-12-31", "fragment": None}
     answer["work"] = [{**far, "work": "to_do"}]
-    cells = pictures.of_partitions(answer)  # type: ignore[arg-type]
+    cells = pictures.of_partitions(answer)
     assert (cells.period, len(cells.cells)) == (None, 101)
 
 
