@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import time
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.running_queries import Cancel
 from controlplane.ui import query_downloads, query_result_pages
-from controlplane.ui.actions import BadForm, Fields, proven
+from controlplane.ui.actions import LONGEST_KEY, BadForm, Fields, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
@@ -47,6 +48,20 @@ TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
 EXPLAIN, EXPLAINED = "EXPLAIN\n", ["explain_key", "explain_value"]  # before a query; its columns
 HEX = frozenset("0123456789abcdef")
+ONE_COLUMN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([A-Za-z0-9._-]+)")  # nothing is encoded
+
+
+def _where(after: str, last: str) -> str:
+    """The rows of partitions whose keys are greater than the one, and up to the other; of keys of
+    one column, such as `flown=2013-07-04`. Empty for other keys."""
+    conditions: list[str] = []
+    for key, comparison in ((after, ">"), (last, "<=")):
+        match = ONE_COLUMN.fullmatch(key[:LONGEST_KEY])
+        if match is not None:
+            conditions.append(f"\"{match[1]}\" {comparison} '{match[2]}'")
+        elif key:
+            return ""
+    return f"WHERE {' AND '.join(conditions)}\n" if conditions else ""
 
 
 def _query(page_request: PageRequest) -> QueryPage:
@@ -61,7 +76,8 @@ def _query(page_request: PageRequest) -> QueryPage:
         )
         page["engine"] = "spark" if page["has_spark"] else "duckdb"
     elif DATASET.fullmatch(table):
-        page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
+        where = _where(parameters.get("from", ""), parameters.get("to", ""))
+        page["sql"] = f"SELECT *\nFROM {table}\n{where}LIMIT 100"
         page["runs"] = page_request.may("data", table)
     elif DATASET.fullmatch(opened):
         try:

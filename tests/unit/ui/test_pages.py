@@ -36,6 +36,7 @@ PATHS = (
     "/flows",
     "/flows/shop",
     "/flows/shop?on=shop.dear",
+    "/flows/shop?on=shop.spent&column=total",
     "/flows/shop?wave=shop.rev1",
     "/flows/shop/blueprint",
     "/datasets",
