@@ -29,6 +29,7 @@ from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.recompute_limits import MAX_RECOMPUTE
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.server_keys import HEADERS, MEMBERS, SFTP, server_settings
 from controlplane.core.blueprint.shared_parts import SHARED
@@ -261,6 +262,7 @@ COMPONENT = Section(
         APPEND_ONLY,
         EXPECT,
         FRESHNESS,
+        MAX_RECOMPUTE,
         VOLATILE,
         PIN,
         SORT_BY,
@@ -319,6 +321,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         retention=fields[RETENTION],
         expect=fields[EXPECT],
         freshness_s=fields[FRESHNESS],
+        max_recompute=fields[MAX_RECOMPUTE],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         append_only=fields[APPEND_ONLY],

@@ -4,7 +4,7 @@ these."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
@@ -173,6 +173,19 @@ class Write:
     source_place: Position | None = field(default=None, compare=False)
 
 
+RereadExtent: TypeAlias = Literal["partition", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeLimit:
+    """The most that a transform may read of the input `name` where one partition of it changes:
+    that partition, or all rows with its keys."""
+
+    name: str
+    most: RereadExtent
+    place: Position
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says
@@ -222,6 +235,7 @@ class Component:
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
     freshness_s: float | None = None  # how old the newest data may be
+    max_recompute: tuple[RecomputeLimit, ...] = ()
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     append_only: bool = False  # generations only add partitions

@@ -46,6 +46,7 @@ class Slot:
     computed together. `cure`: what to write so that it is not read whole, where there is something.
     `awaits_types`: it is read by the key if its types, once they are known, are those of the
     others; nothing is computed before. `reach`: how far rows of neighbouring granules are read, too.
+    `at`: where in the query the words stand that the reason is about, where they are known.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Slot:
     cure: str = ""
     awaits_types: bool = False
     reach: Reach | None = None
+    at: int | None = field(default=None, compare=False)
 
     @property
     def shown_mode(self) -> str:
