@@ -16,6 +16,7 @@ from controlplane import settings
 from controlplane.cli import (
     completion,
     failures,
+    mode_views,
     options,
     plan_views,
     views,
@@ -170,6 +171,10 @@ def plan(
     ] = True,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
+    modes: Annotated[
+        bool,
+        typer.Option("--modes", help="Also how inputs are kept, and what late partitions cost."),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")
     ] = None,
@@ -203,7 +208,9 @@ def plan(
     if session.output == "md":
         sys.stdout.write(plan_views.comment(value))
     else:
-        show(with_texts, [*plan_views.changes(value), *views.plan(value)], session.output)
+        kept = mode_views.kept(value) if modes else ()
+        parts = [*plan_views.changes(value), *views.plan(value), *kept]
+        show(with_texts, parts, session.output)
     if value["breaks"]:
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(_detailed_code(value) if detailed else 0)

@@ -326,4 +326,5 @@ def _page(full_plan: PlanAnswer, after: int, limit: int) -> PlanAnswer:
     if after:
         page.pop("basis", None)
         page.pop("drivers", None)
+        page.pop("modes", None)
     return page

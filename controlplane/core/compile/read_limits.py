@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from controlplane.core.blueprint import Component, Position, PythonTransform, SqlTransform
 from controlplane.core.blueprint.model import RecomputeLimit, RereadExtent
@@ -12,7 +12,7 @@ from controlplane.core.errors import Problem
 from controlplane.core.sql.sql_problem import line_column
 from dataplane.contract.jobs import Mode
 
-_ALLOWED: Mapping[RereadExtent, Collection[Mode]] = {
+_ALLOWED: Mapping[RereadExtent, tuple[Mode, ...]] = {
     "partition": ("each",),
     "key": ("each", "by"),
 }
