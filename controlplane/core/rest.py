@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         NewSparkSessionAnswer,
         SparkSessionsAnswer,
     )
+    from controlplane.core.model.answers.spending import CostAnswer
     from controlplane.core.model.answers.status import (
         DatasetAnswer,
         StatusAnswer,
@@ -209,6 +210,7 @@ PROFILE_HISTORY: Route[ProfileHistoryAnswer] = Route(
 )
 
 PAST_RUNS: Route[PastRunsAnswer] = Route("GET", "/v1/branches/{branch}/runs{?target,limit}")
+COST: Route[CostAnswer] = Route("GET", "/v1/branches/{branch}/cost{?target,days,limit}")
 PAST_RUN: Route[PastRunAnswer] = Route("GET", "/v1/branches/{branch}/runs/{run}")
 
 EVENTS: Route[bytes] = Route("GET", "/v1/events{?after,follow,branch}")

@@ -82,15 +82,16 @@ class Parser:
         text = quoted(sql)
         tree = _parsed(self._database, text)
         references, is_repeatable = list[TableReference](), True
-        branches = list[int]()
+        branches, dataflows = list[int](), list[int]()
         for node, names in _nodes(tree):
             _check_node(node, text)
             if (reference := _reference(node, text, names)) is not None:
                 references.append(reference)
-                branches += [node["query_location"]] if reference["branch"] else []
+                named_first = branches if reference["branch"] else dataflows
+                named_first.append(node["query_location"])
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
         return Statement(
-            with_catalogs(text, branches),
+            with_catalogs(text, branches, dataflows),
             {"references": references, "is_repeatable": is_repeatable},
         )
 

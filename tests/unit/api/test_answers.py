@@ -278,6 +278,7 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     ]
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
+    assert called("GET", BRANCH + "/cost")["total"]["attempts"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
     assert called("GET", BRANCH + "/runs/{run}")["attempts"]
     long = called("GET", BRANCH + "/status", long="true")
