@@ -64,7 +64,7 @@ def cost(
     days."""
     return ask(
         lambda client: client.cost(target, branch=branch, days=days, limit=limit),
-        lambda value: cost_views.cost(value, by.value),
+        lambda answer: cost_views.cost(answer, by.value),
     )
 
 

@@ -7,41 +7,38 @@ from typing import TYPE_CHECKING
 from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers.spending import CostAnswer, CostBy, CostFigures, CostRow
+    from controlplane.core.model.answers.spending import CostAnswer, CostRow
 
 FIGURES = ("seconds", "tasks", "attempts", "read", "written", "reused", "unchanged")
 
 
-def cost(value: CostAnswer, by: str) -> View:
+def cost(answer: CostAnswer, by: str) -> View:
     """One table and the sums. `by`: dataflow, component, owner or day."""
     tables = {
-        "dataflow": value["dataflows"],
-        "component": value["components"],
-        "owner": value["owners"],
-        "day": value["days"],
+        "dataflow": answer["dataflows"],
+        "component": answer["components"],
+        "owner": answer["owners"],
+        "day": answer["days"],
     }
-    table: CostBy = tables[by]
-    since = f"since {value['since']} (UTC)"
+    table, total = tables[by], answer["total"]
+    since = f"since {answer['since']} (UTC)"
     if not table["rows"]:
         return [Lines((f"no work {since}",))]
-    rows = tuple(_row(row) for row in table["rows"])
     lines = [f"{table['left_out']} more rows"] if table["left_out"] else []
-    total = value["total"]
     spent = f"{total['seconds']:,.1f} s in {total['attempts']:,} attempts"
     saved = f"{total['reused']:,} partitions reused, {total['unchanged']:,} commits unchanged"
-    return [TextTable((by, *FIGURES), rows), Lines((*lines, f"{since}: {spent}; {saved}"))]
+    lines.append(f"{since}: {spent}; {saved}")
+    return [TextTable((by, *FIGURES), tuple(map(_row, table["rows"]))), Lines(tuple(lines))]
 
 
 def _row(row: CostRow) -> tuple[object, ...]:
-    return (row["name"] or "(none)", f"{row['seconds']:,.1f}", *_counts(row))
-
-
-def _counts(figures: CostFigures) -> tuple[int, ...]:
     return (
-        figures["tasks"],
-        figures["attempts"],
-        figures["bytes_read"],
-        figures["bytes_written"],
-        figures["reused"],
-        figures["unchanged"],
+        row["name"] or "(none)",
+        f"{row['seconds']:,.1f}",
+        row["tasks"],
+        row["attempts"],
+        row["bytes_read"],
+        row["bytes_written"],
+        row["reused"],
+        row["unchanged"],
     )

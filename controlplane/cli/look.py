@@ -208,8 +208,8 @@ def plan(
     if session.output == "md":
         sys.stdout.write(plan_views.comment(value))
     else:
-        kept = mode_views.kept(value) if modes else ()
-        parts = [*plan_views.changes(value), *views.plan(value), *kept]
+        mode_tables = mode_views.mode_tables(value) if modes else ()
+        parts = [*plan_views.changes(value), *views.plan(value), *mode_tables]
         show(with_texts, parts, session.output)
     if value["breaks"]:
         raise typer.Exit(failures.ERROR)

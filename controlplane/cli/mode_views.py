@@ -15,10 +15,10 @@ COLUMNS = ("component", "input", "kept", "why")
 LATE_COLUMNS = ("one late partition of", "tasks", "partitions", "seconds")
 
 
-def kept(value: PlanAnswer) -> View:
+def mode_tables(plan: PlanAnswer) -> View:
     """Two tables, and a line for each dataset whose cost is not known. Empty of a plan without
     components."""
-    modes = value.get("modes")
+    modes = plan.get("modes")
     if modes is None or not modes["late"] + modes["inputs"]:
         return []
     inputs = tuple(_row(kept_input) for kept_input in modes["inputs"])
@@ -30,7 +30,7 @@ def kept(value: PlanAnswer) -> View:
 
 
 def _row(kept_input: KeptInput) -> tuple[str, str, str, str]:
-    mode = kept_input["kept"]
+    mode = kept_input["kept_as"]
     shown = f"by {', '.join(kept_input['key'])}" if mode == "by" else mode
     cure = f"; {kept_input['cure']}" if "cure" in kept_input else ""
     reason = kept_input["reason"].removeprefix(f"`{kept_input['mode']}`").lstrip(": ")

@@ -34,17 +34,17 @@ def _activity(page_request: PageRequest) -> ActivityPage:
 
 
 def _cost(page_request: PageRequest) -> CostPage:
-    flow, days = page_request.query("flow"), page_request.query("days")
-    if flow and not (FLOW.fullmatch(flow) and page_request.may("view", flow)):
+    chosen, days = page_request.query("flow"), page_request.query("days")
+    if chosen and not (FLOW.fullmatch(chosen) and page_request.may("view", chosen)):
         raise no_such("dataflow")
     chosen_days = int(days) if days in map(str, DAY_CHOICES) else WEEK
     declared = blueprints.dataflows(page_request.context, page_request.branch)
     return {
-        "flow": flow,
+        "flow": chosen,
         "days": chosen_days,
-        "dataflows": [entry["name"] for entry in declared],
+        "dataflows": [flow["name"] for flow in declared],
         "cost": spending.cost(
-            page_request.context, page_request.branch, chosen_days, flow or None, COST_ROWS
+            page_request.context, page_request.branch, chosen_days, chosen or None, COST_ROWS
         ),
     }
 

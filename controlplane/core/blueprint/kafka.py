@@ -202,6 +202,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         refresh_s=fields[REFRESH].every_s,
         within_s=fields[REFRESH].within_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],

@@ -97,7 +97,8 @@ class Read:
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
     from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
     the dataset; `refresh_s` is the same then. `is_watched`: a worker waits for changes of the
-    folder; `refresh_s` is the time from one listing without news to the next.
+    folder; `refresh_s` is the time from one listing without news to the next. `on_demand_s`: of a
+    source on demand, the shortest time between listings; `refresh_s` follows from freshness goals.
     """
 
     connector: str
@@ -116,6 +117,7 @@ class Read:
     within_s: float | None = None
     cron: str | None = None
     is_watched: bool = False
+    on_demand_s: float | None = None
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
     event_time: EventTime | None = None  # of a topic
 

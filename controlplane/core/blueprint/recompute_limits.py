@@ -31,10 +31,10 @@ class RecomputeLimits:
 
     def _limits(self, node: Node, reading: Reading) -> Iterator[RecomputeLimit]:
         entries = entries_of(node, reading, "a mapping of input names to partition or key").entries
-        for key, value in entries:
+        for key, most in entries:
             try:
                 name = INPUT_DATASET.read(as_text(key), reading)
-                yield RecomputeLimit(name, _MOST.read(value, reading), key.place)
+                yield RecomputeLimit(name, _MOST.read(most, reading), key.place)
             except BlueprintRefused:
                 """The problem is noted; the other inputs are read all the same."""
 

@@ -24,6 +24,7 @@ from controlplane.core.compile import (
     component_modes,
     connector_identity,
     dependency_graph,
+    freshness_goals,
     name_lookup,
     node_identity,
     read_limits,
@@ -118,6 +119,7 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
+    nodes = freshness_goals.applied(nodes, linked)
     problems.extend(column_problems.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
     late = tuple(

@@ -116,6 +116,7 @@ class Source:
     checks: tuple[CompiledCheck, ...] = ()
     earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
     output: str = ""  # of its tasks
+    pulled_by: str = ""  # of a source on demand, the dataset with the most demanding freshness
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None
 

@@ -24,7 +24,7 @@ _WHOLE = "let the query read it in part, or remove it from `max_recompute:`"
 def problems(
     component: Component, body: SqlTransform | PythonTransform, slots: Sequence[Slot]
 ) -> Iterator[Problem]:
-    """Of limits that the inputs exceed. An input whose mode waits for types exceeds none yet."""
+    """Problems of limits that the inputs exceed. An input whose mode waits for types exceeds none yet."""
     by_name = {slot.name: slot for slot in slots}
     for limit in component.max_recompute:
         slot = by_name.get(limit.name)

@@ -80,7 +80,7 @@ def _attempt(
 
 
 def _reserved(live: Mapping[str, Revision], draft_set: DraftSet) -> Iterator[Problem]:
-    """Of a new dataflow with the name of the service's views. A stored one keeps its name."""
+    """The problem of a new dataflow with the name of the service's views. A stored one keeps its name."""
     for draft in draft_set.drafts:
         if draft.dataflow == RESERVED_FLOW and RESERVED_FLOW not in live:
             message = f"the dataflow name {RESERVED_FLOW} is reserved for views such as system.cost"

@@ -18,11 +18,11 @@ INPUTS_SHOWN = 500
 
 
 def of_plan(ctx: Context, plan: Plan, facts: StoreSnapshot) -> PlanModes:
-    """Of the datasets and copies of a plan, as far as the actor sees them."""
+    """How the datasets of a plan keep their inputs, as far as the actor sees them."""
     nodes = facts.desired.nodes
     names = [decision.dataset for decision in plan.decisions if ctx.sees(decision.dataset)]
     transforms = [node for name in names if (node := nodes[name]).is_transform and not node.output]
-    inputs = [kept for node in transforms for kept in _of_node(ctx, node)]
+    inputs = [shown for node in transforms for shown in _of_node(ctx, node)]
     return {
         "inputs": inputs[:INPUTS_SHOWN],
         "late": late_partitions.of_sources(facts, set(names)),
@@ -40,28 +40,28 @@ def _of_node(ctx: Context, node: Transform) -> Iterator[KeptInput]:
             "input": node.fold.name,
             "dataset": node.dataset,
             "mode": ordered_fold.MODE,
-            "kept": "fold",
+            "kept_as": "fold",
             "key": [],
             "reason": ordered_fold.REASON,
         }
 
 
 def _of_slot(node: Transform, slot: Slot) -> KeptInput:
-    kept: KeptInput = {
+    kept_input: KeptInput = {
         "component": node.dataset,
         "input": slot.name,
         "dataset": slot.dataset,
         "mode": slot.shown_mode,
-        "kept": _kept(node, slot),
+        "kept_as": _form(node, slot),
         "key": list(slot.columns),
         "reason": slot.reason,
     }
     if slot.cure:
-        kept["cure"] = slot.cure
-    return kept
+        kept_input["cure"] = slot.cure
+    return kept_input
 
 
-def _kept(node: Transform, slot: Slot) -> Literal["each", "by", "parts", "all", "undecided"]:
+def _form(node: Transform, slot: Slot) -> Literal["each", "by", "parts", "all", "undecided"]:
     if slot.awaits_types:
         return "undecided"
     if slot.mode == "each" or slot.mode == "by":

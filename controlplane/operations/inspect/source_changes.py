@@ -16,7 +16,7 @@ from controlplane.core.model.feeds import BREACH
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import json_views
+from controlplane.operations.inspect import data_age, json_views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -113,9 +113,12 @@ def _source_changes(
         for node in sources
     ]
     due = due_times(tx, branch, sources, listings)
-    for change in changes:
-        if change["dataset"] in due:
-            change["due"] = due[change["dataset"]]
+    for node, change in zip(sources, changes, strict=True):
+        if node.dataset in due:
+            change["due"] = due[node.dataset]
+        if node.read.refresh_s is not None and node.pulled_by:
+            every = data_age.in_words(node.read.refresh_s)
+            change["pulled"] = f"listed every {every}, for the freshness of {node.pulled_by}"
     return changes
 
 

@@ -339,6 +339,10 @@ CASES = [
         for text in ("26", "0h", "manual", "1w", "a day")
     ),
     ("wrong-type", component(f"{SQL}\nfreshness: ^[26h]")),
+    (
+        "invalid-duration",
+        component("read: {connector: files, path: /a, format: csv, refresh: {min_interval: ^5}}"),
+    ),
     ("invalid-value", component(f"{SQL}\nmax_recompute: {{b: ^all}}")),
     ("wrong-type", component(f"{SQL}\nmax_recompute: ^[b]")),
     (

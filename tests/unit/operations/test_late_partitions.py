@@ -55,7 +55,7 @@ def late(world: World) -> LatePartition:
 def test_each_input_is_kept_in_one_way(world: World) -> None:
     world.apply(REST)
     kept = {(i["component"], i["input"]): i for i in modes(world.ctx)["inputs"]}
-    assert {name: one["kept"] for name, one in kept.items()} == {
+    assert {name: one["kept_as"] for name, one in kept.items()} == {
         ("shop.dear", "orders"): "each",
         ("shop.sums", "dear"): "by",
         ("shop.total", "dear"): "parts",

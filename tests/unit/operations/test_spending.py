@@ -95,8 +95,9 @@ def test_fewer_days_and_a_target_count_less(world: World) -> None:
 
 
 def test_a_day_that_does_not_fit_is_left_out_whole(world: World) -> None:
-    shorter = spending.read(world.ctx, BRANCH, 7, lambda _: True, most=4)
-    assert shorter == spending.read(world.ctx, BRANCH, 1, lambda _: True)
+    with world.store.read() as tx:
+        shorter = spending.read(world.ctx, tx, BRANCH, 7, lambda _: True, most=4)
+        assert shorter == spending.read(world.ctx, tx, BRANCH, 1, lambda _: True)
 
 
 def test_only_datasets_that_the_token_sees_are_counted(world: World) -> None:

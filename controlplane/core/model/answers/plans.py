@@ -23,13 +23,13 @@ class InputMode(TypedDict):
 
 
 class KeptInput(InputMode):
-    """How a component keeps one input, and why. `kept`: `parts` of an aggregate that can be merged,
+    """How a component keeps one input, and why. `kept_as`: `parts` of an aggregate that can be merged,
     `fold` of the partition before; else as `mode`, and `key` names its columns."""
 
     component: str
     input: str
     dataset: str
-    kept: Literal["each", "by", "parts", "fold", "all", "undecided"]
+    kept_as: Literal["each", "by", "parts", "fold", "all", "undecided"]
     key: list[str]
 
 
@@ -178,7 +178,8 @@ class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the
     answer of `refresh`: from what was found the last time). `objects` are the first ten. `problem`:
     why it was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it
-    is paused or listed on request only. `due`: of a cron expression, when the next look is due."""
+    is paused or listed on request only. `due`: of a cron expression, when the next look is due.
+    `pulled`: of a source on demand, how often it is listed, and for which dataset."""
 
     dataset: str
     location: str
@@ -188,6 +189,7 @@ class SourceChange(TypedDict):
     problem: str | None
     is_left_alone: bool
     due: NotRequired[str]
+    pulled: NotRequired[str]
 
 
 class DatasetBasis(TypedDict):
