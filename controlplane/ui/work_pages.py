@@ -34,10 +34,10 @@ def _activity(page_request: PageRequest) -> ActivityPage:
 
 
 def _cost(page_request: PageRequest) -> CostPage:
-    chosen, days = page_request.query("flow"), page_request.query("days")
+    chosen = page_request.query("flow")
     if chosen and not (FLOW.fullmatch(chosen) and page_request.may("view", chosen)):
         raise no_such("dataflow")
-    chosen_days = int(days) if days in map(str, DAY_CHOICES) else WEEK
+    chosen_days = _days(page_request)
     declared = blueprints.dataflows(page_request.context, page_request.branch)
     return {
         "flow": chosen,
@@ -47,6 +47,16 @@ def _cost(page_request: PageRequest) -> CostPage:
             page_request.context, page_request.branch, chosen_days, chosen or None, COST_ROWS
         ),
     }
+
+
+def _days(page_request: PageRequest) -> int:
+    days = page_request.query("days")
+    return int(days) if days in map(str, DAY_CHOICES) else WEEK
+
+
+def _cost_command(page_request: PageRequest) -> str:
+    target = f" {flow}" if (flow := page_request.query("flow")) else ""
+    return f"headgate cost{target} --days {_days(page_request)}"
 
 
 def _day_choices(page_request: PageRequest, page: CostPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
@@ -94,7 +104,7 @@ def _sources(page_request: PageRequest) -> SourcesPage:
 
 
 ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
-COST = Page("cost.html", _cost, _day_choices, lambda _: "headgate cost")
+COST = Page("cost.html", _cost, _day_choices, _cost_command)
 RUN_PAGE = Page(
     "run.html",
     _run,

@@ -26,8 +26,7 @@ from controlplane.core.model.past_attempts import Cost
 from controlplane.core.model.states import KEYS, PAIRS, PARTS, State
 from controlplane.operations.planning.snapshot import StoreSnapshot
 
-SOURCES_SHOWN = 100
-MOST_REACHED = 5_000  # datasets, of all sources together
+MOST_REACHED = 5_000  # sources and all that is downstream of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ class Redone:
 
 
 def of_sources(facts: StoreSnapshot, names: Collection[str]) -> list[LatePartition]:
-    """The first sources among `names`, in order of names, within `SOURCES_SHOWN` and
-    `MOST_REACHED`. Only datasets and copies among `names` are counted."""
+    """The first sources among `names`, in order of names, within `MOST_REACHED`. Only datasets and copies among `names` are counted."""
     nodes = facts.desired.nodes
     sources = sorted(name for name in names if nodes[name].is_source and not nodes[name].output)
     if not sources:
@@ -48,9 +46,9 @@ def of_sources(facts: StoreSnapshot, names: Collection[str]) -> list[LatePartiti
     past_costs = facts.tx.past_attempts.costs(facts.branch, sorted(names))
     shown: list[LatePartition] = []
     room = MOST_REACHED
-    for name in sources[:SOURCES_SHOWN]:
+    for name in sources:
         reached = facts.desired.graph.downstream([name]) & set(names)
-        room -= len(reached)
+        room -= 1 + len(reached)
         if room < 0:
             break
         inputs_first = sorted(reached, key=lambda dataset: (facts.desired.depth[dataset], dataset))
@@ -119,7 +117,7 @@ class _Spreading:
 
     def _computed(self, node: Transform, touched: Sequence[Slot]) -> Redone | None:
         if any(slot.mode == "all" for slot in touched):
-            return self._whole(node, touched)
+            return self._all(node, touched)
         keyed = [slot for slot in touched if slot.mode == "by"]
         if not keyed:
             partitions = max(self._count(slot) for slot in touched)
@@ -131,7 +129,7 @@ class _Spreading:
         beside = sum(self._count(slot) * self._hidden_tasks(node, slot) for slot in keyed)
         return Redone(max(known_keys) + beside, max(known_keys))
 
-    def _whole(self, node: Transform, touched: Sequence[Slot]) -> Redone | None:
+    def _all(self, node: Transform, touched: Sequence[Slot]) -> Redone | None:
         state = self._state(node)
         if any(slot.mode != "all" for slot in node.slots):
             return None if state is None else Redone(state.partitions, state.partitions)
