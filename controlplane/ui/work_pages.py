@@ -55,8 +55,8 @@ def _days(page_request: PageRequest) -> int:
 
 
 def _cost_command(page_request: PageRequest) -> str:
-    target = f" {flow}" if (flow := page_request.query("flow")) else ""
-    return f"headgate cost{target} --days {_days(page_request)}"
+    command = f"headgate cost {page_request.query('flow')}".rstrip()
+    return f"{command} --days {_days(page_request)}"
 
 
 def _day_choices(page_request: PageRequest, page: CostPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
