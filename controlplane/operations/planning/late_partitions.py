@@ -38,7 +38,8 @@ class Redone:
 
 
 def of_sources(facts: StoreSnapshot, names: Collection[str]) -> list[LatePartition]:
-    """The first sources among `names`, in order of names, within `MOST_REACHED`. Only datasets and copies among `names` are counted."""
+    """The first sources among `names`, in order of names, within `MOST_REACHED`. Only datasets
+    and copies among `names` are counted."""
     nodes = facts.desired.nodes
     sources = sorted(name for name in names if nodes[name].is_source and not nodes[name].output)
     if not sources:
