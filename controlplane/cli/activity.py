@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from controlplane.cli import cost_views, options, work_views
+from controlplane.cli import options, work_views
 from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import is_fancy, printable, show
 
 if TYPE_CHECKING:
+    from controlplane.cli.output import View
     from controlplane.client import Headgate
+    from controlplane.core.model.answers.spending import CostAnswer
 
 
 class CostTable(StrEnum):
@@ -56,7 +58,7 @@ def cost(
         str | None, typer.Argument(metavar="[DATAFLOW[.DATASET]]", help="Everything by default.")
     ] = None,
     by: Annotated[CostTable, typer.Option("--by", help="Rows of the table.")] = CostTable.component,
-    days: Annotated[int, typer.Option(min=1, max=366, help="Today and the days before it.")] = 7,
+    days: Annotated[int, typer.Option(min=1, max=30, help="Today and the days before it.")] = 7,
     limit: Shown = 20,
     branch: options.Branch = "main",
 ) -> ClientRequest:
@@ -64,8 +66,14 @@ def cost(
     days."""
     return ask(
         lambda client: client.cost(target, branch=branch, days=days, limit=limit),
-        lambda answer: cost_views.cost(answer, by.value),
+        lambda answer: _cost_view(answer, by),
     )
+
+
+def _cost_view(answer: CostAnswer, by: CostTable) -> View:
+    from controlplane.cli import cost_views
+
+    return cost_views.cost(answer, by.value)
 
 
 @command

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
-    from controlplane.core.model.answers import PlanAnswer
-    from controlplane.core.model.answers.plans import KeptInput, LatePartition
+    from controlplane.core.model.answers.plans import KeptInput, LatePartition, PlanModes
 
 COLUMNS = ("component", "input", "kept", "why")
 LATE_COLUMNS = ("one late partition of", "tasks", "partitions", "seconds")
 
 
-def mode_tables(plan: PlanAnswer) -> View:
+def mode_tables(modes: PlanModes) -> View:
     """Two tables, and a line for each dataset whose cost is not known. Empty of a plan without
     components."""
-    modes = plan.get("modes")
-    if modes is None or not modes["late"] + modes["inputs"]:
+    if not (modes["late"] or modes["inputs"]):
         return []
     inputs = tuple(_row(kept_input) for kept_input in modes["inputs"])
     late = tuple(_late_row(partition) for partition in modes["late"])

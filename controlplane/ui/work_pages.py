@@ -21,7 +21,7 @@ from controlplane.ui.session_rights import may
 from controlplane.ui.work_values import ActivityPage, AttemptPage, ChecksPage, CostPage, SourcesPage
 
 RUN = re.compile(r"[^/\x00-\x1f]{1,500}")
-DAY_CHOICES, WEEK = (1, 7, 30, 90), 7
+DAY_CHOICES, WEEK = (1, 7, 30), 7
 COST_ROWS = 100
 STATES = ("failed", "warning", "overdue", "ok")
 

@@ -119,7 +119,8 @@ REFRESH = Key(
     "refresh",
     StreamRefresh(),
     SourceRefresh(60.0),
-    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, or manual.",
+    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, on_demand,"
+    " or manual.",
     written="1m",
     example="30s",
 )

@@ -24,14 +24,15 @@ def notices(desired: Desired, datasets: Container[str] | None = None) -> tuple[P
 
 
 def _of(node: Node) -> Iterator[Problem]:
-    if node.is_source:
+    if node.is_source and not node.output:
         yield from _undemanded(node)
     if node.is_transform and not node.component.volatile:
         yield from _volatile(node)
 
 
 def _undemanded(node: Source) -> Iterator[Problem]:
-    if node.read.on_demand_s is not None and not node.pulled_by:
+    is_on_demand = node.read.on_demand_s is not None and not node.component.paused
+    if is_on_demand and not node.pulled_by:
         message = f"no dataset downstream of {node.component.name} has a freshness goal"
         hint = "it is listed on request only: give a reader `freshness`, or the source an interval"
         yield node.component.place.problem("undemanded-source", message, hint)

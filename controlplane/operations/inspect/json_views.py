@@ -41,7 +41,7 @@ from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
 from controlplane.core.review import NOTHING_CHANGED, Review
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import kept_inputs, review_views
+from controlplane.operations.inspect import review_views
 from controlplane.operations.planning import costs
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from dataplane.contract.results import TaskError
@@ -98,7 +98,6 @@ def plan(
     flows = {decision.dataset.partition(".")[0] for decision in plan.decisions}
     if drivers := costs.at_rest(facts, flows):
         shown["drivers"] = drivers
-    shown["modes"] = kept_inputs.of_plan(ctx, plan, facts)
     return shown
 
 

@@ -13,10 +13,11 @@ from controlplane.core.model.answers.spending import CostAnswer, CostBy, CostFig
 from controlplane.core.model.efforts import DAY_S, Effort
 from controlplane.operations.context import Context
 from controlplane.operations.planning.snapshot import desired
+from controlplane.operations.upkeep import collect
 from controlplane.ports.store import Tx
 
 MOST_EFFORTS: Final = 100_000  # datasets times days that one answer counts
-LONGEST_DAYS: Final = 366
+LONGEST_DAYS: Final = int(collect.DAYS)  # records of earlier days are collected
 
 
 @dataclass(frozen=True, slots=True)

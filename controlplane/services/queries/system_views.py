@@ -20,7 +20,6 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Json
 
 COST: Final = "system.cost"
-DAYS: Final = 90
 SCHEMA: Final = parse_ddl(
     "dataflow STRING, component STRING, owner STRING, day DATE, seconds DOUBLE, tasks BIGINT,"
     " attempts BIGINT, bytes_read BIGINT, bytes_written BIGINT, reused BIGINT, unchanged BIGINT"
@@ -40,7 +39,11 @@ class ViewRows:
 def cost(ctx: Context, tx: Tx, branch: str) -> ViewRows:
     """Work by dataset and day, of the datasets whose rows the caller may read."""
     spent = spending.read(
-        ctx, tx, branch, DAYS, lambda name: may(ctx.principal, "data", dataset=name, branch=branch)
+        ctx,
+        tx,
+        branch,
+        spending.LONGEST_DAYS,
+        lambda name: may(ctx.principal, "data", dataset=name, branch=branch),
     )
     rows: list[list[Json]] = []
     for effort in spent.efforts:

@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def modes(ctx: Context) -> PlanModes:
-    return overview.plan(ctx, BRANCH)["modes"]
+    return overview.plan(ctx, BRANCH, modes=True)["modes"]
 
 
 def late(world: World) -> LatePartition:

@@ -40,7 +40,7 @@ def test_the_view_has_the_figures_of_the_cost(world: World) -> None:
     answer = world.ask(COST)
     names = [column["name"] for column in answer["columns"]]
     view = [dict(zip(names, row, strict=True)) for row in answer["rows"]]
-    table = spending.cost(world.ctx, "main", 90, None, 100)["components"]["rows"]
+    table = spending.cost(world.ctx, "main", spending.LONGEST_DAYS, None, 100)["components"]["rows"]
     assert {row["component"] for row in view} == {"totals", "other"}
     for row in table:
         [same] = [one for one in view if f"{one['dataflow']}.{one['component']}" == row["name"]]
