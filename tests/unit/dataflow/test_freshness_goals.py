@@ -57,6 +57,36 @@ def test_the_most_demanding_goal_downstream_sets_the_interval(
     assert (node.read.refresh_s, node.pulled_by) == (every_s, pulled_by)
 
 
+QUARANTINED = """dataflow: shop
+components:
+  orders:
+    read: {connector: files, path: /data, format: csv, schema: "k INT", refresh: on_demand}
+    expect: [{name: positive, check: k > 0, on_fail: quarantine}]
+  bad: {freshness: 2h, transform: {sql: SELECT k FROM orders__quarantine}}
+"""
+
+
+def test_readers_of_quarantined_rows_ask_for_the_one_listing() -> None:
+    desired = compile_revisions([revision(QUARANTINED)]).require()
+    node = orders(desired)
+    assert (node.read.refresh_s, node.pulled_by) == (7200.0, "shop.bad")
+    assert notices(desired) == ()
+    undemanded = revision(QUARANTINED.replace("freshness: 2h, ", ""))
+    assert len(notices(compile_revisions([undemanded]).require())) == 1
+
+
+def test_a_paused_component_asks_for_nothing_on_behalf_of_its_readers() -> None:
+    behind = SALES.replace("rows: {", "rows: {paused: true, ")
+    node = orders(compile_revisions([shop(), revision(behind)]).require())
+    assert node.pulled_by == "shop.daily"
+
+
+def test_goals_of_dataflows_in_a_circle_are_a_problem_and_no_endless_loop() -> None:
+    circular = SALES.replace("FROM shop.orders", "FROM shop.orders JOIN live USING (k)")
+    codes = {p.code for p in compile_revisions([shop(), revision(circular)]).problems}
+    assert "cycle" in codes
+
+
 def test_a_source_is_due_once_the_goal_says_so() -> None:
     node = orders(compile_revisions([shop(), revision(SALES)]).require())
     listed = Listing(node.listing, None, 1000.0, 0, 0, requested=1, served=1)

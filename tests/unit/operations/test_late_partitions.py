@@ -32,6 +32,7 @@ FOLD = """\
       schema: "k BIGINT, v BIGINT"
 """
 FILES = 20
+PLAN_STATEMENTS = 8  # as many as before plans had modes
 
 
 @pytest.fixture
@@ -108,3 +109,11 @@ def test_only_datasets_that_the_token_sees_are_counted(world: World) -> None:
     seen = modes(narrow)
     assert {i["component"] for i in seen["inputs"]} <= {"shop.dear"}
     assert all(p["partitions"] <= 2 for p in seen["late"])
+
+
+def test_a_plan_without_modes_makes_no_statement_for_them(world: World) -> None:
+    world.apply(REST)
+    world.settle()
+    before = world.store.statements
+    assert "modes" not in overview.plan(world.ctx, BRANCH)
+    assert world.store.statements - before == PLAN_STATEMENTS
