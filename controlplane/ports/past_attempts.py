@@ -6,10 +6,12 @@ Contract under failure: a method either does all that it says or raises and chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from controlplane.core.model.efforts import Effort
 from controlplane.core.model.past_attempts import Cost, PastAttempt
+
+if TYPE_CHECKING:
+    from controlplane.core.model.efforts import Effort
 
 
 class PastAttempts(Protocol):

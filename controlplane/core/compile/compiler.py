@@ -27,7 +27,6 @@ from controlplane.core.compile import (
     freshness_goals,
     name_lookup,
     node_identity,
-    read_limits,
 )
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.component_modes import ComponentInputs, Modes
@@ -301,7 +300,10 @@ class _Step:
         slots = chosen.by_key or chosen.slots
         zone, place = self.named.timezone, self.named.component.place
         self.problems.extend(FinalRules(body, slots, self.nodes, zone, place).problems())
-        self.problems.extend(read_limits.problems(self.named.component, body, chosen.slots))
+        if self.named.component.max_recompute:
+            from controlplane.core.compile import read_limits
+
+            self.problems.extend(read_limits.problems(self.named.component, body, chosen.slots))
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(compiled_checks.not_quarantined(checks))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.blueprint import Position, SqlTransform
-from controlplane.core.compile import key_types, read_limits
+from controlplane.core.compile import key_types
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.error_places import place_of_error
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
@@ -79,6 +79,8 @@ def _of_late_modes(node: Transform, schemas: Schemas) -> Iterator[Break]:
     }
     if len(known_reads) < len(node.slots):
         return
+    from controlplane.core.compile import read_limits
+
     slots = key_types.decided(node, known_reads).slots
     for problem in read_limits.problems(node.component, node.body, slots):
         yield Break(node.dataset, node.dataset, "itself", problem)

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Select, cast, func, literal, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Row,
+    Select,
+    cast,
+    func,
+    literal,
+    select,
+    union_all,
+)
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.model.efforts import DAY_S
+from controlplane.core.model.efforts import DAY_S, Effort
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.statements import equal
 
@@ -73,3 +83,18 @@ def _efforts() -> Select[Any]:
 
 
 EFFORTS: Final = _efforts()
+
+
+def effort(row: Row[Any]) -> Effort:
+    """A row of `EFFORTS`. PostgreSQL gives its sums as decimals."""
+    return Effort(
+        dataset=row.dataset,
+        day=int(row.day),
+        attempts=int(row.attempts),
+        tasks=int(row.tasks),
+        seconds=float(row.seconds),
+        bytes_read=int(row.bytes_read),
+        bytes_written=int(row.bytes_written),
+        reused=int(row.reused),
+        unchanged=int(row.unchanged),
+    )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Row, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy import bindparam as bind
 
-from controlplane.core.model.efforts import Effort
 from controlplane.core.model.events import ADOPTED
 from controlplane.core.model.past_attempts import (
     COMPUTING,
@@ -22,9 +21,11 @@ from controlplane.core.model.past_attempts import (
 from controlplane.core.model.revisions import MAIN
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import TableGroup
-from controlplane.store.sql.efforts import EFFORTS
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import equal, one_of
+
+if TYPE_CHECKING:
+    from controlplane.core.model.efforts import Effort
 
 _ATTEMPTS = Record(db.past_attempts, PastAttempt)
 _PAST, _TWIN = db.past_attempts.c, db.past_attempts.alias("twin").c
@@ -65,20 +66,6 @@ _NEWEST_OF_EACH = _newest_of_each()
 _COSTS_OF_MAIN = _costs(_PAST.branch == MAIN)
 # Those of both once
 _COSTS = _costs((_PAST.branch == bind("of_branch")) | ((_PAST.branch == MAIN) & ~_IS_IN_BRANCH))
-
-
-def _effort(row: Row[Any]) -> Effort:
-    return Effort(
-        dataset=row.dataset,
-        day=int(row.day),
-        attempts=int(row.attempts),
-        tasks=int(row.tasks),
-        seconds=float(row.seconds),
-        bytes_read=int(row.bytes_read),
-        bytes_written=int(row.bytes_written),
-        reused=int(row.reused),
-        unchanged=int(row.unchanged),
-    )
 
 
 class SqlPastAttempts(TableGroup):
@@ -128,9 +115,10 @@ class SqlPastAttempts(TableGroup):
         return {name: cost(shares_of_it) for name, shares_of_it in shares.items()}
 
     def efforts(self, branch: str, since: float, limit: int) -> tuple[Effort, ...]:
+        from controlplane.store.sql import efforts  # most processes never add up work
+
         bounds = {"of_branch": branch, "of_kind": ADOPTED, "since": since, "limit": limit}
-        rows = self._rows(EFFORTS, **bounds)
-        return tuple(_effort(row) for row in rows)
+        return tuple(map(efforts.effort, self._rows(efforts.EFFORTS, **bounds)))
 
     def drop(self, before: float, limit: int) -> int:
         past = db.past_attempts.c

@@ -117,3 +117,15 @@ def test_a_plan_without_modes_makes_no_statement_for_them(world: World) -> None:
     before = world.store.statements
     assert "modes" not in overview.plan(world.ctx, BRANCH)
     assert world.store.statements - before == PLAN_STATEMENTS
+
+
+def test_a_reader_that_the_token_does_not_see_is_not_named(world: World) -> None:
+    hidden = "  hidden: {freshness: 1h, transform: {sql: 'SELECT k FROM orders'}}\n"
+    world.apply(f"      refresh: on_demand\n{hidden}")
+    scope = TokenScope(datasets=("shop.orders",))
+    narrow = Context(world.store, lake="memory:lake", principal=principal_of(("view",), scope, {}))
+    plans = [overview.plan(ctx, BRANCH, ["shop"]) for ctx in (world.ctx, narrow)]
+    assert [plan["sources"][0]["pulled"] for plan in plans] == [
+        "listed every 1 h, for the freshness of shop.hidden",
+        "listed every 1 h, for the freshness of a dataset downstream",
+    ]
