@@ -20,7 +20,7 @@ from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Json
 
 COST: Final = "system.cost"
-SCHEMA: Final = parse_ddl(
+COLUMNS: Final = (
     "dataflow STRING, component STRING, owner STRING, day DATE, seconds DOUBLE, tasks BIGINT,"
     " attempts BIGINT, bytes_read BIGINT, bytes_written BIGINT, reused BIGINT, unchanged BIGINT"
 )
@@ -78,7 +78,7 @@ def _state(branch: str, rows: Sequence[list[Json]], now: float) -> State:
         logic=root,
         inputs={},
         root=root,
-        schema=SCHEMA,
+        schema=parse_ddl(COLUMNS),
         cut={},
         partitions=0,
         rows=len(rows),
