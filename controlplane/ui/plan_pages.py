@@ -63,9 +63,8 @@ class PlanPage(TypedDict):
 
 def _plan(page_request: PageRequest) -> PlanPage:
     page = _empty(page_request, _flow_named(page_request.query("flow")))
-    answer = overview.plan(
-        page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None
-    )
+    flows = [page["flow"]] if page["flow"] else None
+    answer = overview.plan(page_request.context, page_request.branch, flows, modes=True)
     reach = plan_reach.of_stored(page_request.context, page_request.branch, answer)
     return _with_plan(page_request, page, answer, reach)
 
@@ -240,7 +239,7 @@ def _planned(
 ) -> PlanPage:
     try:
         applied = blueprints.apply(
-            page_request.context, page_request.branch, [source], dry_run=True
+            page_request.context, page_request.branch, [source], dry_run=True, modes=True
         )
     except InvalidBlueprint as error:
         problems = [

@@ -19,6 +19,7 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.answers.health import Computation
 from controlplane.core.model.answers.plans import SourceChange
+from controlplane.core.model.answers.spending import CostAnswer
 from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness, SourceLag
 from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, AttemptFault, PastRun
@@ -34,6 +35,15 @@ class ActivityPage(TypedDict):
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
     audit: list[AuditEntry] | None
+
+
+class CostPage(TypedDict):
+    """What the work of the last days cost. `flow`: empty for all dataflows."""
+
+    flow: str
+    days: int
+    dataflows: list[str]
+    cost: CostAnswer
 
 
 class AttemptPage(TypedDict):

@@ -8,7 +8,7 @@ is a `J`, with a JSON object.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.schemas import Json, Schema
 
@@ -50,11 +50,13 @@ def named(reference: TableReference) -> tuple[str, str, str]:
 
 
 class QueryTable(TypedDict):
-    """The files of what a reference means, as paths in the lake, and their schema."""
+    """The files of what a reference means, as paths in the lake, and their schema. `rows`: of a
+    view of the service, in place of files: values in the order of the schema, times as text."""
 
     reference: TableReference
     files: list[str]
     schema: Schema
+    rows: NotRequired[list[list[Json]]]
 
 
 class Inspect(TypedDict):

@@ -94,19 +94,21 @@ class Parser:
         text = quoted(" " * explain.end() + sql[explain.end() :] if explain else sql)
         tree = _parsed(self._database, text)
         references, is_repeatable = list[TableReference](), True
-        branches = list[int]()
+        branches, dataflows = list[int](), list[int]()
         for node, names in _nodes(tree):
             _check_node(node, text)
             if (reference := _reference(node, text, names)) is not None:
                 references.append(reference)
-                branches += [node["query_location"]] if reference["branch"] else []
+                named_first = branches if reference["branch"] else dataflows
+                named_first.append(node["query_location"])
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
         # EXPLAIN tells sizes and times of the moment
         inspected: Inspected = {
             "references": references,
             "is_repeatable": is_repeatable and explain is None,
         }
-        return Statement(with_catalogs(text, branches), inspected, explain[1] if explain else "")
+        catalogued = with_catalogs(text, branches, dataflows)
+        return Statement(catalogued, inspected, explain[1] if explain else "")
 
 
 def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:

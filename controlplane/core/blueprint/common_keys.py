@@ -37,7 +37,7 @@ REFRESH = Key(
     "refresh",
     RefreshChoice(),
     SourceRefresh(60.0),
-    "How often to list: a duration such as 30s, a cron expression, or manual.",
+    "How often to list: a duration such as 30s, a cron expression, on_demand, or manual.",
     written="1m",
     example="30s",
 )
@@ -45,7 +45,8 @@ FOLDER_REFRESH = Key(
     "refresh",
     RefreshChoice(is_of_folders=True),
     SourceRefresh(60.0),
-    "How often to list: a duration such as 30s, a cron expression, on_change, or manual.",
+    "How often to list: a duration such as 30s, a cron expression, on_change, on_demand,"
+    " or manual.",
     written="1m",
     example="30s",
 )

@@ -70,6 +70,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=f"{schema}, {FEED}" if is_feed and schema else schema,
         refresh_s=fields[FOLDER_REFRESH].every_s,
         cron=fields[FOLDER_REFRESH].cron,
+        on_demand_s=fields[FOLDER_REFRESH].on_demand_s,
         within_s=fields[FOLDER_REFRESH].within_s,
         is_watched=fields[FOLDER_REFRESH].is_watched,
         schema_change=fields[SCHEMA_CHANGE],

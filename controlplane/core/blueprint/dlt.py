@@ -126,6 +126,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         settings=tuple(sorted(settings.items())),
         is_growing=fields[DISPOSITION] == "append",
     )

@@ -168,6 +168,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
         settings=tuple(sorted(own)),

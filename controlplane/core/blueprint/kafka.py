@@ -119,7 +119,8 @@ REFRESH = Key(
     "refresh",
     StreamRefresh(),
     SourceRefresh(60.0),
-    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, or manual.",
+    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, on_demand,"
+    " or manual.",
     written="1m",
     example="30s",
 )
@@ -206,6 +207,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         refresh_s=fields[REFRESH].every_s,
         within_s=fields[REFRESH].within_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],

@@ -29,6 +29,7 @@ from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.recompute_limits import MAX_RECOMPUTE
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.server_keys import HEADERS, MEMBERS, SFTP, server_settings
 from controlplane.core.blueprint.shared_parts import SHARED
@@ -130,6 +131,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[FOLDER_REFRESH].every_s,
         cron=fields[FOLDER_REFRESH].cron,
+        on_demand_s=fields[FOLDER_REFRESH].on_demand_s,
         within_s=fields[FOLDER_REFRESH].within_s,
         is_watched=is_watched,
         partition=fields[PARTITION],
@@ -266,6 +268,7 @@ COMPONENT = Section(
         APPEND_ONLY,
         EXPECT,
         FRESHNESS,
+        MAX_RECOMPUTE,
         VOLATILE,
         PIN,
         SORT_BY,
@@ -324,6 +327,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         retention=fields[RETENTION],
         expect=fields[EXPECT],
         freshness_s=fields[FRESHNESS],
+        max_recompute=fields[MAX_RECOMPUTE],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         append_only=fields[APPEND_ONLY],

@@ -4,7 +4,7 @@ these."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
@@ -97,7 +97,8 @@ class Read:
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
     from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
     the dataset; `refresh_s` is the same then. `is_watched`: a worker waits for changes of the
-    folder; `refresh_s` is the time from one listing without news to the next.
+    folder; `refresh_s` is the time from one listing without news to the next. `on_demand_s`: of a
+    source on demand, the shortest time between listings; `refresh_s` follows from freshness goals.
     """
 
     connector: str
@@ -116,6 +117,7 @@ class Read:
     within_s: float | None = None
     cron: str | None = None
     is_watched: bool = False
+    on_demand_s: float | None = None
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
     event_time: EventTime | None = None  # of a topic
     keeps_late_rows: bool = False  # another component takes them out
@@ -174,6 +176,19 @@ class Write:
     source_place: Position | None = field(default=None, compare=False)
 
 
+RereadExtent: TypeAlias = Literal["partition", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeLimit:
+    """The most that a transform may read of the input `name` where one partition of it changes:
+    that partition, or all rows with its keys."""
+
+    name: str
+    most: RereadExtent
+    place: Position
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """One expectation on a dataset's rows. Exactly one of `check`, `unique`, `rows` and `late` says
@@ -226,6 +241,7 @@ class Component:
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
     freshness_s: float | None = None  # how old the newest data may be
+    max_recompute: tuple[RecomputeLimit, ...] = ()
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     append_only: bool = False  # generations only add partitions

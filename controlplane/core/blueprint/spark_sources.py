@@ -154,6 +154,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         deletes_max=fields[DELETES],
         settings=tuple(sorted(settings.items())),
     )

@@ -24,6 +24,7 @@ from controlplane.core.compile import (
     component_modes,
     connector_identity,
     dependency_graph,
+    freshness_goals,
     late_rules,
     name_lookup,
     node_identity,
@@ -118,6 +119,7 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
+    nodes = freshness_goals.applied(nodes, linked)
     problems.extend(column_problems.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
     late = tuple(
@@ -301,6 +303,10 @@ class _Step:
         zone, place = self.named.timezone, self.named.component.place
         self.problems.extend(FinalRules(body, slots, self.nodes, zone, place).problems())
         self.problems.extend(late_rules.problems(self.named.component, chosen.slots, self.nodes))
+        if self.named.component.max_recompute:
+            from controlplane.core.compile import read_limits
+
+            self.problems.extend(read_limits.problems(self.named.component, body, chosen.slots))
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(compiled_checks.not_quarantined(checks))

@@ -47,6 +47,7 @@ class Slot:
     computed together. `cure`: what to write so that it is not read whole, where there is something.
     `awaits_types`: it is read by the key if its types, once they are known, are those of the
     others; nothing is computed before. `reach`: how far rows of neighbouring granules are read, too.
+    `at`: where in the query the words stand that the reason is about, where they are known.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Slot:
     cure: str = ""
     awaits_types: bool = False
     reach: Reach | None = None
+    at: int | None = field(default=None, compare=False)
 
     @property
     def shown_mode(self) -> str:
@@ -117,6 +119,7 @@ class Source:
     # without `late: keep`
     earlier: bytes | None = None
     output: str = ""  # of its tasks
+    pulled_by: str = ""  # of a source on demand, the dataset with the most demanding freshness
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None
 

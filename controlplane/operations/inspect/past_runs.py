@@ -21,6 +21,7 @@ from controlplane.core.model.answers.work import (
     RunState,
     RunStep,
 )
+from controlplane.core.model.events import ADOPTED
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State, UnfinishedRun
 from controlplane.core.model.tasks import Attempt
@@ -331,7 +332,7 @@ def _adopted(
     for event in tx.events.of_kind(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
     adopted: dict[tuple[str, int], int] = {}
-    for event in tx.events.of_kind(branch, "partitions.adopted", since):
+    for event in tx.events.of_kind(branch, ADOPTED, since):
         at = next((at for at in commit_times.get(event.dataset, ()) if at >= event.at), math.inf)
         states = past_states.get(event.dataset, ())
         committed = next((state.seq for state in states if state.at <= at), 0)

@@ -339,6 +339,16 @@ CASES = [
         for text in ("26", "0h", "manual", "1w", "a day")
     ),
     ("wrong-type", component(f"{SQL}\nfreshness: ^[26h]")),
+    (
+        "invalid-duration",
+        component("read: {connector: files, path: /a, format: csv, refresh: {min_interval: ^5}}"),
+    ),
+    ("invalid-value", component(f"{SQL}\nmax_recompute: {{b: ^all}}")),
+    ("wrong-type", component(f"{SQL}\nmax_recompute: ^[b]")),
+    (
+        "conflicting-keys",
+        component("read: {connector: files, path: /a, format: csv}\n^max_recompute: {b: key}"),
+    ),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
     ("wrong-type", component(f"{SQL}\nexpect: [{{check: ^true}}]")),

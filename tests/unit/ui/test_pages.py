@@ -57,6 +57,8 @@ PATHS = (
     "/help/tutorial",
     "/activity",
     "/activity?flow=shop",
+    "/cost",
+    "/cost?flow=shop&days=30",
     "/branches",
     "/branches/main...dev",
     "/checks",
