@@ -53,13 +53,13 @@ def write(question: PageQuestion, out: Out) -> PageFound:
         return {"columns": result.columns, "rows": count, "cut": cut}
 
 
-def _rows(result: StoredResult, question: PageQuestion) -> Iterator[list[Json]]:
+def _rows(stream: StoredResult, question: PageQuestion) -> Iterator[list[Json]]:
     order, offset, limit = question["order"], question["offset"], question["limit"]
     if order is None:
-        yield from result.rows(offset, limit)
+        yield from stream.rows(offset, limit)
         return
     try:
-        yield from result.sorted_rows(order, offset, limit)
+        yield from stream.sorted_rows(order, offset, limit)
     except ValueError as e:
         raise StatementRefused({"kind": "refused", "message": str(e), "at": None}) from e
 
