@@ -9,7 +9,10 @@ import pytest
 from controlplane.core.compile.compiler import compile_revisions
 from controlplane.core.compile.nodes import Node
 from controlplane.core.errors import Problem
+from controlplane.core.model.event_times import EventTime
 from controlplane.core.model.revisions import Revision
+from controlplane.core.plan.transform.late_slices import column_error
+from dataplane.contract.schemas import field_of, struct_of
 
 TEXT = """\
 dataflow: shop
@@ -112,6 +115,16 @@ def test_which_rows_are_late_is_logic() -> None:
         before = _nodes(TEXT)["shop.orders_messages"]
         assert changed["shop.orders_messages"].lineage == before.lineage
     assert len(logics) == 4
+
+
+def test_columns_of_a_registry_have_to_have_the_event_time() -> None:
+    rule = EventTime("at", 0, None, 0)
+    for kind in ("timestamp", "timestamp_ntz"):
+        assert column_error(rule, struct_of([field_of("at", kind)])) is None
+    for field in (field_of("at", "long"), field_of("seen", "timestamp")):
+        error = column_error(rule, struct_of([field]))
+        assert error is not None
+        assert error["condition"] == "invalid-value"
 
 
 def test_keeping_late_rows_measures_all_slices() -> None:

@@ -40,11 +40,11 @@ from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.input_states import possible
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.plan.transform.keyed_parts import KeyedParts, Plain
-from controlplane.core.plan.transform.late_slices import LateRows
+from controlplane.core.plan.transform.late_slices import LateRows, column_error
 from controlplane.core.plan.transform.transform_tasks import job_of, tasks_of
 from controlplane.core.plan.work_keys import Keys, listed, minus, union
 from dataplane.contract.results import TaskError
-from dataplane.contract.schemas import EVENT_TIME_TYPES, Schema, field_types
+from dataplane.contract.schemas import Schema
 
 
 def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[Decision]:
@@ -101,13 +101,10 @@ def _schema_error(case: Case, schema: Schema | None) -> TaskError | None:
         error = output_error(case.node, schema)
         if error is not None:
             return error
-    rule = case.node.late
-    if (
-        rule is not None
-        and field_types(case.inputs[0].schema).get(rule.column) not in EVENT_TIME_TYPES
-    ):
-        message = f"event_time: {rule.column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
-        return user_error("invalid-value", message)
+    if case.node.late is not None:
+        error = column_error(case.node.late, case.inputs[0].schema)
+        if error is not None:
+            return error
     if not case.node.own:
         return None
     fault = pin_fault(case, schema)

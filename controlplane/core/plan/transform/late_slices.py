@@ -22,12 +22,15 @@ from controlplane.core.model.tasks import Task, Trace
 from controlplane.core.plan import lookups
 from controlplane.core.plan.event_watermarks import CHUNK
 from controlplane.core.plan.lookups import Deciding
+from controlplane.core.plan.plan_values import user_error
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.windows import Hits
 from dataplane.contract.claims import EarlierMessages
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import task_key
+from dataplane.contract.results import TaskError
+from dataplane.contract.schemas import EVENT_TIME_TYPES, Schema, field_types
 
 # With its times, and the newest times before it
 _Slice: TypeAlias = tuple[tree.Entry, SliceTimes, Mapping[str, int]]
@@ -45,6 +48,15 @@ def added_from(case: Case, used: State | PartialState) -> Deciding[str | None]:
     if not changes or (last is not None and last.key >= changes[0].key):
         return None
     return changes[0].key
+
+
+def column_error(rule: EventTime, messages: Schema) -> TaskError | None:
+    """Why rows with these columns have no event times. The columns of a registry are known only by
+    now."""
+    if field_types(messages).get(rule.column) in EVENT_TIME_TYPES:
+        return None
+    message = f"event_time: {rule.column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
+    return user_error("invalid-value", message)
 
 
 @dataclass(slots=True)
