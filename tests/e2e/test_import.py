@@ -96,8 +96,9 @@ def test_tables_are_taken_without_computing_them(story: Served) -> None:
     by_customer = pa.table({"customer": ["ann", "bob"], "amount": pa.array([7, 30], pa.int64())})
     ds.write_dataset(by_customer, folder / "by_customer", format="parquet")
     total = pa.table({"n": pa.array([99], pa.int64()), "amount": pa.array([990], pa.int64())})
-    with closing(IcebergTables(folder)) as tables:
-        place = tables.create(total).metadata_location.removeprefix("file://")
+    tables = IcebergTables(folder)
+    place = tables.create(total).metadata_location.removeprefix("file://")
+    tables.close()
     bring(story, "doubled", "delta:doubled", "--key", "day")
     bring(story, "by_customer", "parquet:by_customer")
     bring(story, "total", f"iceberg:{place}")

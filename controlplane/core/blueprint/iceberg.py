@@ -22,6 +22,7 @@ from controlplane.core.blueprint.value_kinds import (
     Whole,
     secret_fault,
 )
+from dataplane.contract.globs import GLOB_CHARACTERS
 
 CATALOGUE = "iceberg:"  # begins the place of a table that a catalogue finds
 NOTHING: Settings = ()
@@ -43,8 +44,8 @@ def _path(text: str) -> Fault | None:
     if scheme not in ("file", "s3"):
         hint = "name a local folder, or s3://bucket/folder"
         return Fault("not-supported", f"no Iceberg tables are read from {shown(text)}", hint)
-    if any(c in text for c in text_forms.GLOB_CHARACTERS):
-        message = f"{shown(text)} holds one of {' '.join(text_forms.GLOB_CHARACTERS)}"
+    if any(c in text for c in GLOB_CHARACTERS):
+        message = f"{shown(text)} holds one of {' '.join(GLOB_CHARACTERS)}"
         return Fault("invalid-path", message, "name one table")
     return text_forms.source_path(text)
 

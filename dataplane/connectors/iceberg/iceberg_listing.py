@@ -68,15 +68,11 @@ def planned_files(table: IcebergTable) -> list[FileScanTask]:
     def check_entry(listed_file: ManifestEntry) -> bool:
         bounds.count()
         _check_file(table, listed_file.data_file)
-        if (
-            listed_file.data_file.content == DataFileContent.DATA
-            and listed_file.data_file.file_path in paths
-        ):
-            message = (
-                f"the Iceberg table {table.name} names {listed_file.data_file.file_path} twice"
-            )
+        path = listed_file.data_file.file_path
+        if listed_file.data_file.content == DataFileContent.DATA and path in paths:
+            message = f"the Iceberg table {table.name} names {path} twice"
             raise TaskFailure("unreadable", f"{message}: its manifests are damaged")
-        paths.add(listed_file.data_file.file_path)
+        paths.add(path)
         return True
 
     files = MetadataFiles(table.files)
@@ -172,8 +168,10 @@ def _identity_values(table: IcebergTable, file: DataFile) -> list[Json]:
     for place, field in enumerate(table.metadata.specs()[file.spec_id].fields):
         kind = schema.find_type(field.source_id) if field.source_id in schema.field_ids else None
         part = file.partition[place] if isinstance(field.transform, IdentityTransform) else None
-        is_primitive = part is not None and isinstance(kind, PrimitiveType)
-        values.append(to_json(kind, part) if is_primitive else None)  # type: ignore[arg-type]  # mypy does not see that it is one
+        if part is not None and isinstance(kind, PrimitiveType):
+            values.append(to_json(kind, part))
+        else:
+            values.append(None)
     return values
 
 

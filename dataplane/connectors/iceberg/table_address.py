@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
-from dataplane.connectors.iceberg.table_files import METADATA_BYTES, check_host, open_files
+from dataplane.connectors.iceberg.table_files import TABLE_BYTES, check_host, open_files
 from dataplane.contract.jobs import ConnectorJob, ConnectorSettings, SourceJob
 from dataplane.contract.schemas import Json
 from dataplane.secrets import resolved
@@ -130,8 +130,8 @@ def _body(uri: str, parts: Json) -> bytes:
     body = bytearray()
     for part in parts:
         body += part
-        if len(body) > METADATA_BYTES:
-            message = f"{uri} answers with more than {METADATA_BYTES >> 20} MiB"
+        if len(body) > TABLE_BYTES:
+            message = f"{uri} answers with more than {TABLE_BYTES >> 20} MiB"
             raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
     return bytes(body)
 

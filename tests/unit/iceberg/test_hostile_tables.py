@@ -63,7 +63,7 @@ def test_metadata_in_gzip_is_bounded_by_its_unpacked_size(
     path = tables.folder / "v1.gz.metadata.json"
     path.write_bytes(gzip.compress(plain))
     assert rows_of_job(by_path(path)) == [{"id": 1, "name": "n1"}]
-    monkeypatch.setattr(table_files, "METADATA_BYTES", 1 << 16)
+    monkeypatch.setattr(table_files, "TABLE_BYTES", 1 << 16)
     path.write_bytes(gzip.compress(plain + bytes(1 << 17)))
     assert path.stat().st_size < 1 << 16
     assert failure(by_path(path)).condition == "listing-too-large"

@@ -345,7 +345,7 @@ def test_files_of_another_size_and_of_another_format_are_named(tables: IcebergTa
 def test_metadata_beyond_the_bound_is_not_read(tables: IcebergTables) -> None:
     path = tables.folder / "v1.metadata.json"
     with path.open("wb") as file:
-        file.truncate(table_files.METADATA_BYTES + 1)
+        file.truncate(table_files.TABLE_BYTES + 1)
     with pytest.raises(TaskFailure) as raised:
         list(partitions(list_job(str(path), connector="iceberg", settings={})))
     assert raised.value.condition == "listing-too-large"
