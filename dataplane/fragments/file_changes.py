@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 from dataplane.contract.schemas import Json, Schema, field_of, in_order, struct_of
 from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema
+from dataplane.fragments.distinct_rows import DistinctRows, RowDiffRequest
 from dataplane.fragments.filtering import chosen
-from dataplane.fragments.row_diff import DistinctRows
 from dataplane.fragments.row_rendering import render
 from dataplane.storage.lake import open_lake
 from dataplane.task_failures import TaskFailure
@@ -82,7 +82,7 @@ def _of_one_side(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
 
 def _compared(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
     """In the order of all columns."""
-    compared: row_diff.RowDiffRequest = {
+    compared: RowDiffRequest = {
         "lake": request["lake"],
         "before": request["before"],
         "after": request["after"],

@@ -33,29 +33,31 @@ LEAST_SHARE: Final = 0.1
 
 def of_generations(newest_first: Sequence[GenerationEntry]) -> list[Trend]:
     """A trend for each measure that two generations or more have, the oldest generation first."""
-    entries = list(reversed(newest_first))
+    generations = list(reversed(newest_first))
     trends: list[Trend] = []
     for measure, amount_of in MEASURES.items():
-        points = _points(entries, [amount_of(entry) for entry in entries])
+        points = _points(generations, [amount_of(generation) for generation in generations])
         if len(points) > 1:
             trends.append({"measure": measure, "points": points})
-    if len(entries) > 2:
-        trends.append({"measure": "interval", "points": _points(entries[1:], _intervals(entries))})
+    if len(generations) > 2:
+        trends.append(
+            {"measure": "interval", "points": _points(generations[1:], _intervals(generations))}
+        )
     return trends
 
 
 def _points(
-    entries: Sequence[GenerationEntry], amounts: Sequence[float | None]
+    generations: Sequence[GenerationEntry], amounts: Sequence[float | None]
 ) -> list[TrendPoint]:
     """A generation without a value has no point."""
     before: list[float] = []
     points: list[TrendPoint] = []
-    for entry, amount in zip(entries, amounts, strict=True):
+    for generation, amount in zip(generations, amounts, strict=True):
         if amount is None:
             continue
         point: TrendPoint = {
-            "generation": entry["generation"],
-            "at": entry["at"],
+            "generation": generation["generation"],
+            "at": generation["at"],
             "amount": round(amount, 3),
             "usual": round(median(before), 3) if len(before) >= FEWEST else None,
             "is_jump": is_jump(before, amount),
@@ -73,21 +75,21 @@ def is_jump(before: Sequence[float], amount: float) -> bool:
     return abs(amount - middle) > max(SCORE * deviation / CONSISTENCY, LEAST_SHARE * abs(middle))
 
 
-def _rows(entry: GenerationEntry) -> float | None:
-    return entry["rows"]
+def _rows(generation: GenerationEntry) -> float | None:
+    return generation["rows"]
 
 
-def _run_time(entry: GenerationEntry) -> float | None:
-    return None if entry["work"] is None else entry["work"]["seconds"]
+def _run_time(generation: GenerationEntry) -> float | None:
+    return None if generation["work"] is None else generation["work"]["seconds"]
 
 
-def _cost(entry: GenerationEntry) -> float | None:
-    return None if entry["work"] is None else entry["work"]["work_s"]
+def _cost(generation: GenerationEntry) -> float | None:
+    return None if generation["work"] is None else generation["work"]["work_s"]
 
 
-def _intervals(entries: Sequence[GenerationEntry]) -> list[float]:
+def _intervals(generations: Sequence[GenerationEntry]) -> list[float]:
     """Seconds from each commit to the next one."""
-    times = [datetime.fromisoformat(entry["at"]) for entry in entries]
+    times = [datetime.fromisoformat(generation["at"]) for generation in generations]
     return [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
 
 

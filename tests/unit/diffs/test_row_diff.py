@@ -16,7 +16,7 @@ import pytest
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
 from dataplane.fragments import row_diff, row_pairs
 from dataplane.fragments.arrow import arrow_schema
-from dataplane.fragments.row_diff import longest_value
+from dataplane.fragments.distinct_rows import RowDiffRequest, longest_value
 from dataplane.task_failures import TaskFailure
 
 MAP: Json = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
@@ -48,7 +48,7 @@ class Files:
         *key: str,
         column: str = "",
         **more: int,
-    ) -> row_diff.RowDiffRequest:
+    ) -> RowDiffRequest:
         return {
             "lake": str(self.folder),
             "before": before,
@@ -308,7 +308,7 @@ def test_more_than_fits_into_memory_is_spilled(files: Files) -> None:
     assert (code, found) == (row_diff.REFUSED, {"reason": reason, "kind": "user"})
 
 
-def in_process(request: row_diff.RowDiffRequest) -> tuple[int, Json]:
+def in_process(request: RowDiffRequest) -> tuple[int, Json]:
     script = "import sys; sys.modules.update(numpy=None, pandas=None, pyspark=None)\n"
     script += "import runpy; runpy.run_module('dataplane.fragments.row_diff', run_name='__main__')"
     command = [sys.executable, "-W", "error", "-c", script]
