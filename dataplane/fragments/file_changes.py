@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 from dataplane.contract.schemas import Json, Schema, field_of, in_order, struct_of
 from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema
-from dataplane.fragments.distinct_rows import DistinctRows, RowDiffRequest
 from dataplane.fragments.filtering import chosen
 from dataplane.fragments.row_rendering import render
+from dataplane.fragments.rows_of_sides import DistinctRows, RowDiffRequest
 from dataplane.storage.lake import open_lake
 from dataplane.task_failures import TaskFailure
 

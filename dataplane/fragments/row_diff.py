@@ -16,8 +16,8 @@ import sys
 from typing import TYPE_CHECKING, cast
 
 from dataplane.contract.schemas import Json, Schema, column_names, select_columns
-from dataplane.fragments.distinct_rows import DistinctRows, RowDiffRequest
 from dataplane.fragments.row_pairs import compare_pairs
+from dataplane.fragments.rows_of_sides import DistinctRows, RowDiffRequest
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dataplane.contract.schemas import Json
-from dataplane.fragments.distinct_rows import DistinctRows
+from dataplane.fragments.rows_of_sides import DistinctRows
 
 # Values of unequal rows: of more, the columns are not searched for unchanged ones, since each column
 # is grouped by itself

@@ -16,7 +16,7 @@ import pytest
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
 from dataplane.fragments import row_diff, row_pairs
 from dataplane.fragments.arrow import arrow_schema
-from dataplane.fragments.distinct_rows import RowDiffRequest, longest_value
+from dataplane.fragments.rows_of_sides import RowDiffRequest, longest_value
 from dataplane.task_failures import TaskFailure
 
 MAP: Json = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
