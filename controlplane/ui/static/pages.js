@@ -146,6 +146,7 @@ const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKe
 document.addEventListener("click", (event) => {
   const node = event.target.closest?.("[data-graph] .node:not(.group)");
   if (!node || event.defaultPrevented || event.detail === 0 || !isPlain(event)) return;
+  if (node.href.baseVal.startsWith("#")) return; // a place of this page: nothing to wait for
   event.preventDefault();
   all(".node", node.ownerSVGElement).forEach((other) => other.classList.toggle("on", other === node));
   clearTimeout(choosing);
