@@ -62,7 +62,8 @@ def _reasons(value: WhyAnswer) -> Iterator[str]:
         yield f"cause: {value['sentence']}"
     reason = value["reason"]
     if reason.startswith("it is up to date"):
-        _, _, reason = reason.partition("; ")  # what follows from its cause
+        # Its watermark stands behind its cause, which is shown already
+        _, _, reason = reason.partition(f"{value['sentence']}; ")
     if reason and value["held_up"] is None:
         yield reason
 

@@ -55,13 +55,12 @@ class LogLine:
 def of_attempt(log: str, attempt: str, most: int) -> AttemptLog:
     """The last `most` lines of an attempt. Where its begin is cut off, lines are counted from the
     first one that is there."""
-    lines = log.splitlines()
+    lines = log.splitlines(keepends=True)
     own = list(_own(lines, attempt))
     is_own = bool(own)
     shown = own or lines
     first = max(0, len(shown) - most)
-    text = "".join(f"{line}\n" for line in shown[first:])
-    return AttemptLog(text, first + 1, is_own)
+    return AttemptLog("".join(shown[first:]), first + 1, is_own)
 
 
 def _own(lines: list[str], attempt: str) -> Iterator[str]:

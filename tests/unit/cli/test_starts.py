@@ -97,7 +97,7 @@ def test_a_run_with_nothing_to_do_imports_no_framework_and_starts_no_spark(home:
     assert not [m for m in modules if m.startswith("controlplane.services.queries")]
     assert [log.name.partition("-")[0] for log in (home / "logs").iterdir()] == ["worker"]
     assert ours(modules) <= 515
-    assert len(modules) <= 1_065
+    assert len(modules) <= 1_070
 
 
 def test_a_service_at_rest_imports_no_client(home: Path) -> None:

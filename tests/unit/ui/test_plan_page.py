@@ -85,7 +85,7 @@ def test_the_graph_marks_the_edit_and_fades_the_rest(world: Pages) -> None:
     text = f"{text[:start]}  new: {{transform: {{sql: SELECT k FROM orders}}}}\n{text[end:]}"
     with world.http() as http:
         html = http.post("/plan", data={"flow": "shop", "text": text, "do": "plan"}).text
-    graph = html.partition('aria-label="Graph of the plan"')[2].partition("</svg>\n    <div")[0]
+    graph = html.partition('aria-label="Graph of the plan"')[2].partition('<div class="legend">')[0]
     nodes = {part.partition('"')[0]: part for part in graph.split('href="#at-')[1:]}
     assert "~ changed" in nodes["shop.dear"]
     assert "+ added" in nodes["shop.new"]
