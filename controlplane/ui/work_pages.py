@@ -44,7 +44,7 @@ def _cost(page_request: PageRequest) -> CostPage:
     return {
         "flow": chosen,
         "days": chosen_days,
-        "dataflows": [flow["name"] for flow in declared],
+        "dataflows": [f["name"] for f in declared if page_request.may("view", f["name"])],
         "cost": spending.cost(
             page_request.context, page_request.branch, chosen_days, chosen or None, COST_ROWS
         ),

@@ -57,7 +57,6 @@ def cost(ctx: Context, branch: str, days: int, target: str | None, limit: int) -
     owners = spending.owners
     return {
         "branch": branch,
-        "target": target,
         "since": day_text(spending.first_day),
         "total": _figures(spending.efforts),
         "dataflows": _by(spending.efforts, lambda e: e.dataset.partition(".")[0], limit),

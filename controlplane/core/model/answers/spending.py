@@ -38,7 +38,6 @@ class CostAnswer(TypedDict):
     tables of the same sums; `days` has the newest day first, the others the most seconds."""
 
     branch: str
-    target: str | None
     since: str
     total: CostFigures
     dataflows: CostBy
