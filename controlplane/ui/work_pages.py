@@ -45,8 +45,11 @@ def _cost(page_request: PageRequest) -> CostPage:
         "flow": chosen,
         "days": chosen_days,
         "dataflows": [f["name"] for f in declared if page_request.may("view", f["name"])],
-        "cost": spending.cost(
-            page_request.context, page_request.branch, chosen_days, chosen or None, COST_ROWS
+        "cost": visible(
+            page_request.context,
+            spending.cost(
+                page_request.context, page_request.branch, chosen_days, chosen or None, COST_ROWS
+            ),
         ),
     }
 
