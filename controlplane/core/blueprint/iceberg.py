@@ -47,7 +47,7 @@ def _path(text: str) -> Fault | None:
     if any(c in text for c in GLOB_CHARACTERS):
         message = f"{shown(text)} holds one of {' '.join(GLOB_CHARACTERS)}"
         return Fault("invalid-path", message, "name one table")
-    return text_forms.source_path(text)
+    return text_forms.no_system_place(text) or text_forms.source_path(text)
 
 
 _table = text_forms.matching(r"[^./\s]+(\.[^./\s]+)+", "a table with its namespace: shop.orders")
