@@ -85,7 +85,7 @@ def _core(
     request: GraphRequest,
     recent: Collection[str],
 ) -> tuple[Collection[str], Focus]:
-    """Names that are drawn whatever their neighbours are, and why. `boxes`: worst first."""
+    """Names that are always drawn, and why. `boxes`: worst first."""
     every = {box.name for box in boxes}
     if request.words:
         words = request.words.lower()

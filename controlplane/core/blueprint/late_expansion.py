@@ -8,7 +8,7 @@
       transform: {sql: SELECT * FROM orders_messages}
       expect: [{name: late, late: {column: at}, on_fail: drop}]
 
-So messages are read once, whatever becomes of late ones, and another delay reads none again.
+So messages are read once, late ones too, and another delay reads none again.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ LEVEL_WITHIN: Final = 80  # characters: further on, the word is part of a messag
 @dataclass(frozen=True, slots=True)
 class AttemptLog:
     """`first`: the number of the first line, counted from the begin of the attempt. `is_own`: the
-    log names the attempt; else these are the last lines of the log, whatever they are about."""
+    log names the attempt; else these are the last lines of the log, of any attempt."""
 
     text: str
     first: int
