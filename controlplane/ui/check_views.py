@@ -60,12 +60,12 @@ def _shown(
     above = [share > check["threshold"] for share in shares]
     return ShownCheck(
         check,
-        is_rejected,
-        share_of(check),
-        list(dict.fromkeys(names))[:COLUMNS],
-        rows,
-        own,
-        sparkline(shares, above),
+        is_rejected=is_rejected,
+        share=share_of(check),
+        columns=list(dict.fromkeys(names))[:COLUMNS],
+        rows=rows,
+        points=own,
+        line=sparkline(shares, above),
     )
 
 

@@ -216,7 +216,15 @@ def _row(run: PastRunAnswer, step: RunStep, bars: list[AttemptBar]) -> TimelineR
     past = [attempt for attempt in run["attempts"] if attempt["dataset"] == name] if bars else []
     live = [attempt for attempt in run["running"] if attempt["dataset"] == name] if bars else []
     is_critical = bool(bars) and name in run["critical"]
-    return TimelineRow(step, bars, height, is_critical, past, live, 0)
+    return TimelineRow(
+        step,
+        bars,
+        height=height,
+        is_critical=is_critical,
+        attempts=past,
+        running=live,
+        unlisted=0,
+    )
 
 
 def _listed(rows: Iterable[TimelineRow]) -> list[TimelineRow]:
