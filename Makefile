@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3
+.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3 matrix
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -80,6 +80,9 @@ pictures: setup  ## photograph the pages of the demo's home for README and docs/
 
 bench-s3: setup  ## the S3 view: a listing of 100,000 keys, HEAD, and GET beside the disk (ARGS=--keep)
 	@$(BIN)/python benchmarks/s3_view.py $(ARGS)
+
+matrix: setup  ## read every type by every engine and way in; fails if a gap is new or closed (ARGS=--keep, ARGS="--engines DuckDB")
+	@$(BIN)/python -m benchmarks.readers $(ARGS)
 
 lock:  ## make requirements.lock anew from pyproject.toml
 	@scripts/lock

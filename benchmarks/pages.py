@@ -62,9 +62,19 @@ def store(results: Path, every: Sequence[Any]) -> None:
     results.write_text(json.dumps(every, indent=1) + "\n")
 
 
-def write(mark: str, lines: Iterable[str]) -> None:
+def between(mark: str, page: Path) -> list[str]:
+    """The lines that stand between the marks of a page."""
+    start, end = _marks(mark)
+    return page.read_text().partition(start)[2].partition(end)[0].strip().splitlines()
+
+
+def write(mark: str, lines: Iterable[str], page: Path = PAGE) -> None:
     """Put these between the marks of the page."""
-    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
-    text = PAGE.read_text()
+    start, end = _marks(mark)
+    text = page.read_text()
     before, after = text.partition(start)[0], text.partition(end)[2]
-    PAGE.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
+    page.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
+
+
+def _marks(mark: str) -> tuple[str, str]:
+    return f"<!-- {mark} -->", f"<!-- /{mark} -->"

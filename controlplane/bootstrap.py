@@ -38,7 +38,7 @@ class Server(Foundation):
     Role `serve`: the same, and the loop for as long as it leads. All but `look` and `show` hold the
     home.
 
-    A context manager: leaving it ends children and threads, in order, whatever happened inside.
+    A context manager: leaving it ends children and threads, in order, also after an error inside.
     """
 
     def __init__(

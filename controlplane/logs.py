@@ -43,7 +43,7 @@ class Log:
     def _say(self, how: str, event: str, fields: dict[str, Any]) -> None:
         try:
             getattr(self._logger(), how)(event, **fields)
-        except Exception as e:  # noqa: BLE001  # whatever it is, the work that is logged goes on
+        except Exception as e:  # noqa: BLE001  # the work that is logged goes on after any failure
             self._say_less(how, event, e)
 
     def _say_less(self, how: str, event: str, error: Exception) -> None:

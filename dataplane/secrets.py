@@ -25,6 +25,7 @@ from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
 from dataplane import error_words
+from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.results import TaskError, TaskResult
 from dataplane.contract.schemas import Json
 from dataplane.contract.secret_pipe import PIPE_VARIABLE, secret_pipe
@@ -127,6 +128,16 @@ def resolved(text: str, environ: Mapping[str, str] | None = None) -> str:
         )
     remember(value)
     return value
+
+
+def resolved_settings(job: ConnectorJob, prefix: str) -> dict[str, str]:
+    """Settings of a source whose names begin with `prefix`, by the rest of the name. TaskFailure
+    for a secret without a value."""
+    return {
+        name.removeprefix(prefix): resolved(setting)
+        for name, setting in (job.get("settings") or {}).items()
+        if name.startswith(prefix)
+    }
 
 
 def named_by(job: Json) -> dict[str, str]:

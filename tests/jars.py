@@ -9,6 +9,7 @@ from dataplane.spark.jars import classpath
 
 POM = Path(__file__).with_name("pom.xml")
 KAFKA = Path(__file__).with_name("spark-kafka.xml")
+ICEBERG = Path(__file__).with_name("spark-iceberg.xml")
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -29,3 +30,8 @@ def delta_classpath() -> str:
 def kafka_classpath() -> str:
     """For the same, where topics are read."""
     return classpath(KAFKA)
+
+
+def iceberg_classpath() -> str:
+    """For the same, where tables of Iceberg are read."""
+    return classpath(ICEBERG)

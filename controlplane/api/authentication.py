@@ -57,7 +57,7 @@ def services(request: Request) -> Services:
 
 
 def require(services: DriverServices, principal: Principal, permission: Permission) -> None:
-    """Refused without the permission, whatever it is narrowed to."""
+    """Refused without the permission, narrowed or not."""
     if not may(principal, permission):
         services.counters.add("token_failures")
         raise RequestRefused("forbidden", f"this token does not have the permission {permission}")

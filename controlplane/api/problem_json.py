@@ -162,7 +162,7 @@ def of_fault(request_id: str) -> JSONResponse:
 
 
 def of_no_address(request_id: str) -> JSONResponse:
-    """The answer to a path that no application has, whatever the method."""
+    """The answer to a path that no application has, for any method."""
     return JSONResponse(
         body(404, "not-found", "nothing has this address", request_id), 404, media_type=MEDIA_TYPE
     )

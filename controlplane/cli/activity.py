@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,19 @@ from controlplane.cli.command import ClientRequest, Commands, ask, command
 from controlplane.cli.output import is_fancy, printable, show
 
 if TYPE_CHECKING:
+    from controlplane.cli.output import View
     from controlplane.client import Headgate
+    from controlplane.core.model.answers.spending import CostAnswer
+
+
+class CostTable(StrEnum):
+    """What the rows of the table are."""
+
+    dataflow = "dataflow"
+    component = "component"
+    owner = "owner"
+    day = "day"
+
 
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
 FOLLOW_S = 1.0  # between looks at a log that is followed
@@ -37,6 +50,30 @@ def runs(
         run = target
         return ask(lambda client: client.past_run(run, branch=branch), work_views.run)
     return ask(lambda client: client.runs(target, branch=branch, limit=limit), work_views.runs)
+
+
+@command
+def cost(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DATAFLOW[.DATASET]]", help="Everything by default.")
+    ] = None,
+    by: Annotated[CostTable, typer.Option("--by", help="Rows of the table.")] = CostTable.component,
+    days: Annotated[int, typer.Option(min=1, max=30, help="Today and the days before it.")] = 7,
+    limit: Shown = 20,
+    branch: options.Branch = "main",
+) -> ClientRequest:
+    """Show what work cost, and what did not have to run: seconds, bytes and tasks of the last
+    days."""
+    return ask(
+        lambda client: client.cost(target, branch=branch, days=days, limit=limit),
+        lambda answer: _cost_view(answer, by),
+    )
+
+
+def _cost_view(answer: CostAnswer, by: CostTable) -> View:
+    from controlplane.cli import cost_views
+
+    return cost_views.cost(answer, by.value)
 
 
 @command
@@ -79,8 +116,8 @@ def logs(
     home: options.Home = None,
     branch: options.Branch = "main",
 ) -> None:
-    """Show the last lines of a driver, or list logs. The driver is the one that had an attempt, or
-    a dataset's newest one; without either, the newest attempt of each dataset is listed."""
+    """Show the last lines about an attempt, or list logs. A dataset stands for its newest attempt;
+    without a name, the newest attempt of each dataset is listed. --driver shows all lines."""
     if subject is not None and driver is not None:
         raise typer.BadParameter("name an attempt or a dataset, or a driver", param_hint="--driver")
     session = options.session(ctx)
@@ -129,4 +166,4 @@ def _write(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-COMMANDS: Commands = {"runs": runs, "tasks": tasks, "logs": logs}
+COMMANDS: Commands = {"runs": runs, "cost": cost, "tasks": tasks, "logs": logs}

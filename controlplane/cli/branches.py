@@ -49,7 +49,8 @@ def create_branch(
         ),
     ] = None,
     pin: Annotated[
-        bool, typer.Option("--pin", help="See main as it is now, whatever comes there later.")
+        bool,
+        typer.Option("--pin", help="See main as it is now, and nothing that comes there later."),
     ] = False,
     publish: Annotated[
         bool,

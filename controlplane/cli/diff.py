@@ -21,7 +21,9 @@ Rows = Annotated[bool, typer.Option("--rows", help="Also compare rows of partiti
 Key = Annotated[
     str | None,
     typer.Option(
-        metavar="COLUMNS", help="Columns that tell rows apart, as in day,city; implies --rows."
+        metavar="COLUMNS",
+        help="Columns that pair rows, as in day,city; implies --rows. By default the columns that"
+        " the dataset expects to be unique, else those that did not change.",
     ),
 ]
 Partition = Annotated[str | None, typer.Option(help="Only this partition.")]

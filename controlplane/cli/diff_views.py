@@ -17,10 +17,16 @@ if TYPE_CHECKING:
         DataDifference,
         DatasetDifference,
     )
-    from controlplane.core.model.answers.data_diff import DataSide, KeyDifference, RowDifference
+    from controlplane.core.model.answers.data_diff import (
+        DataSide,
+        KeyDifference,
+        RowDifference,
+        RowSamples,
+    )
 
 SHOWN_PARTITIONS = 3
 SHOWN_ROWS = 10
+SHOWN_KEYS = 4  # columns of a key
 LONGEST = 50  # characters of one value in a table
 LONGEST_COMMENT = 60_000  # GitHub takes 65,536
 OTHER_INPUTS = "made from other source data, so rows may differ for that reason alone"
@@ -186,16 +192,21 @@ def _columns(value: DataDifference) -> Iterator[str]:
 
 def _rows(difference: RowDifference) -> View:
     by_key = difference["by_key"]
-    if by_key is not None:
-        return [Lines(tuple(_key_lines(by_key))), *_pair_table(by_key)]
-    samples = difference["samples"]
+    if by_key is None:
+        return [*_signed_table(difference["samples"]), *_unshown_rows(difference)]
+    pairs = [Lines(tuple(_key_lines(by_key))), *_pair_table(by_key)]
+    return [*pairs, *_signed_table(by_key["unpaired"])]
+
+
+def _signed_table(samples: RowSamples) -> View:
+    """Rows of one side alone."""
     signed = [("-", row) for row in samples["removed"][:SHOWN_ROWS]]
     signed += [("+", row) for row in samples["added"][:SHOWN_ROWS]]
     if not signed:
         return []
     names = tuple(signed[0][1])
     rows = tuple((sign, *(_value(row[name]) for name in names)) for sign, row in signed)
-    return [TextTable(("", *names), rows), *_unshown_rows(difference)]
+    return [TextTable(("", *names), rows)]
 
 
 def _unshown_rows(difference: RowDifference) -> View:
@@ -207,14 +218,17 @@ def _unshown_rows(difference: RowDifference) -> View:
 
 
 def _key_lines(by_key: KeyDifference) -> Iterator[str]:
+    key = ", ".join(by_key["key"][:SHOWN_KEYS]) + ", ..." * (len(by_key["key"]) > SHOWN_KEYS)
+    how = f"the unchanged columns ({key})" if by_key["is_inferred"] else key
     yield (
-        f"by key: {by_key['changed']:,} of {by_key['matched']:,} matched rows differ,"
-        f" {by_key['added']:,} keys added, {by_key['removed']:,} removed"
+        f"paired by {how}: {by_key['changed']:,} of {by_key['matched']:,} matched rows differ,"
+        f" {counted(by_key['added'], 'key')} added, {by_key['removed']:,} removed"
     )
     if by_key["ambiguous"]:
         yield f"{counted(by_key['ambiguous'], 'key')} not unique, and not matched: choose more columns"
     for name, n in sorted(by_key["columns"].items(), key=lambda item: (-item[1], item[0])):
-        yield f"  {name}: differs in {counted(n, 'row')}"
+        yield f"  {name}: {counted(n, 'row')} changed"
+    yield f"  {counted(by_key['equal_columns'], 'column')} equal"
 
 
 def _pair_table(by_key: KeyDifference) -> View:
@@ -222,7 +236,7 @@ def _pair_table(by_key: KeyDifference) -> View:
     pairs = by_key["samples"][:SHOWN_ROWS]
     if not pairs:
         return []
-    keys = tuple(pairs[0]["key"])
+    keys = tuple(by_key["key"][:SHOWN_KEYS])
     rows = tuple(
         (
             *(_value(pair["key"][k]) for k in keys),

@@ -27,7 +27,7 @@ def import_table(
         typer.Option(
             "--from",
             metavar="TABLE",
-            help="delta:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET.",
+            help="delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET.",
         ),
     ],
     key: Annotated[

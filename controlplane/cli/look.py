@@ -30,6 +30,7 @@ from controlplane.cli.session import Session
 from controlplane.core.errors import Checked, InvalidBlueprint, Problem
 
 if TYPE_CHECKING:
+    from controlplane.cli.output import View
     from controlplane.cli.sources import BlueprintText
     from controlplane.client import Headgate
     from controlplane.core.model.answers import ConnectionEntry, PlanAnswer
@@ -170,6 +171,10 @@ def plan(
     ] = True,
     timeout: options.Timeout = options.LISTED_S,
     detailed: options.DetailedExit = False,
+    modes: Annotated[
+        bool,
+        typer.Option("--modes", help="Also how inputs are kept, and what late partitions cost."),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Also write the plan here, for `headgate apply`.")
     ] = None,
@@ -191,11 +196,16 @@ def plan(
         refresh_s, analyse_s = (timeout_s if refresh else None), (timeout_s if analyse else None)
         if documents:
             applied = client.apply(
-                documents, branch=branch, dry_run=True, refresh_s=refresh_s, analyse_s=analyse_s
+                documents,
+                branch=branch,
+                dry_run=True,
+                refresh_s=refresh_s,
+                analyse_s=analyse_s,
+                modes=modes,
             )
             value = applied["plan"]
         else:
-            value = client.plan(branch=branch, refresh_s=refresh_s)
+            value = client.plan(branch=branch, refresh_s=refresh_s, modes=modes)
     value = plan_views.with_names(value, session.names)
     with_texts = plan_files.with_blueprints(value, documents)
     if out is not None:
@@ -203,10 +213,19 @@ def plan(
     if session.output == "md":
         sys.stdout.write(plan_views.comment(value))
     else:
-        show(with_texts, [*plan_views.changes(value), *views.plan(value)], session.output)
+        parts = [*plan_views.changes(value), *views.plan(value), *_mode_tables(value)]
+        show(with_texts, parts, session.output)
     if value["breaks"]:
         raise typer.Exit(failures.ERROR)
     raise typer.Exit(_detailed_code(value) if detailed else 0)
+
+
+def _mode_tables(value: PlanAnswer) -> View:
+    if "modes" not in value:
+        return []
+    from controlplane.cli import mode_views
+
+    return mode_views.mode_tables(value["modes"])
 
 
 def _detailed_code(value: PlanAnswer) -> int:

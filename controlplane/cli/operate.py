@@ -167,7 +167,8 @@ def refresh(
     target: options.Target = None,
     accept_deletes: options.AcceptDeletes = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Compute the target again, whatever is known.")
+        bool,
+        typer.Option("--force", help="Compute the target again, also where its result is known."),
     ] = False,
     schema: Annotated[
         bool, typer.Option("--schema", help="Infer the columns of its sources again.")

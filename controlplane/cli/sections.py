@@ -41,6 +41,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "why": "look",
         "history": "look",
         "runs": "activity",
+        "cost": "activity",
         "waves": "explore",
         "graph": "explore",
         "search": "explore",

@@ -24,6 +24,7 @@ def lines(sources: Sequence[SourceChange]) -> list[str]:
         *problems,
         *times({source["dataset"]: source["as_of"] for source in sources}, silent),
         *(next_look(source["dataset"], source["due"]) for source in sources if "due" in source),
+        *(f"{source['dataset']}: {source['pulled']}" for source in sources if "pulled" in source),
     ]
 
 

@@ -60,9 +60,12 @@ def _reasons(value: WhyAnswer) -> Iterator[str]:
     """The cause, and further reasons."""
     if value["sentence"]:
         yield f"cause: {value['sentence']}"
-    is_reported = value["held_up"] is not None or value["reason"].startswith("it is up to date")
-    if value["reason"] and not is_reported:
-        yield value["reason"]
+    reason = value["reason"]
+    if reason.startswith("it is up to date"):
+        # Its watermark stands behind its cause, which is shown already
+        _, _, reason = reason.partition(f"{value['sentence']}; ")
+    if reason and value["held_up"] is None:
+        yield reason
 
 
 def _held_up(held: WhyHeldUp, value: WhyAnswer) -> Iterator[str]:

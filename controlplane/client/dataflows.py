@@ -45,6 +45,7 @@ class DataflowCalls(HttpConnection):
         dry_run: bool = False,
         refresh_s: float | None = None,
         analyse_s: float | None = None,
+        modes: bool = False,
         revision: int | None = None,
         key: str | None = None,
         override: bool = False,
@@ -52,11 +53,12 @@ class DataflowCalls(HttpConnection):
         """Store blueprints, all or none. `revision`: only if the dataflow is there now (0: not
         there yet). `refresh_s`: in a dry run, how long to wait at most for workers to list the
         sources first. `analyse_s`: likewise, for both together, where Spark is to give the columns
-        of edited transforms. `override`: also in a protected branch, here and below; that needs
-        `admin`."""
+        of edited transforms. `modes`: a dry run also answers how inputs are kept. `override`: also
+        in a protected branch, here and below; that needs `admin`."""
         query = {
             "dry_run": dry_run,
             "override": override or None,
+            "modes": modes or None,
             **refreshing(refresh_s),
             **_analysing(analyse_s),
         }
@@ -104,12 +106,18 @@ class DataflowCalls(HttpConnection):
         )
 
     def plan(
-        self, *, branch: str = "main", dataflows: Iterable[str] = (), refresh_s: float | None = None
+        self,
+        *,
+        branch: str = "main",
+        dataflows: Iterable[str] = (),
+        refresh_s: float | None = None,
+        modes: bool = False,
     ) -> PlanAnswer:
         """The whole plan: pages are put together. `refresh_s`: how long to wait at most for workers
-        to list the sources first; None has nothing listed."""
+        to list the sources first; None has nothing listed. `modes`: also how inputs are kept."""
         query = {"branch": branch, "dataflow": list(dataflows), "limit": 1000}
-        page = self._call(rest.PLAN, self._waiting(refresh_s), **query, **refreshing(refresh_s))
+        first = {"modes": modes or None, **refreshing(refresh_s)}
+        page = self._call(rest.PLAN, self._waiting(refresh_s), **query, **first)
         plan = page
         looked = plan["basis"].get("looked", "") if "basis" in plan else ""
         while page["next"] is not None:

@@ -105,8 +105,9 @@ class OperateCalls(HttpConnection):
         branch: str = "main",
         override: bool = False,
     ) -> ImportAnswer:
-        """Take a table (`delta:PATH`, `parquet:FOLDER`, `dataset:DATAFLOW.DATASET`) as the newest
-        generation of a transform. Repeat it until its `state` is `imported`."""
+        """Take a table (`delta:PATH`, `iceberg:PATH`, `parquet:FOLDER`,
+        `dataset:DATAFLOW.DATASET`) as the newest generation of a transform. Repeat it until its
+        `state` is `imported`."""
         body = {"target": target, "from": source, "key": list(key)}
         return self._call(
             rest.IMPORT, LONG_TIMEOUT_S, branch=branch, override=override or None, **body

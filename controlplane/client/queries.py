@@ -136,7 +136,7 @@ class QueryCalls(HttpConnection):
         return self._call(rest.SPARK_SESSIONS)["items"]
 
     def end_spark_session(self, id: str) -> None:
-        """Now, whatever it does."""
+        """At once, also in the midst of work."""
         self._call(rest.END_SPARK_SESSION, session=id)
 
 

@@ -67,5 +67,5 @@ def state_of(name: str, generation: int | None, at: Time | None) -> dict[str, st
 
 
 def segment(text: str) -> str:
-    """One segment of a path, whatever the text holds."""
+    """One segment of a path, from any text."""
     return quote(text, safe="").replace(".", "%2E") if text in (".", "..") else quote(text, safe="")

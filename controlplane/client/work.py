@@ -11,6 +11,7 @@ from controlplane.core import rest
 
 if TYPE_CHECKING:
     from controlplane.core.model.answers import EventRecord, TasksAnswer
+    from controlplane.core.model.answers.spending import CostAnswer
     from controlplane.core.model.answers.work import AttemptsAnswer, PastRunAnswer, PastRunsAnswer
 
 QUIET_LIMIT_S = 60.0  # a stream of events says something at least every 15 s
@@ -33,6 +34,17 @@ class WorkCalls(HttpConnection):
     def past_run(self, id: str, *, branch: str = "main") -> PastRunAnswer:
         """One run, with its steps and its attempts."""
         return self._call(rest.PAST_RUN, branch=branch, run=id)
+
+    def cost(
+        self,
+        target: str | None = None,
+        *,
+        branch: str = "main",
+        days: int = 7,
+        limit: int = 100,
+    ) -> CostAnswer:
+        """What work of the last days cost, by dataflow, component, owner and day."""
+        return self._call(rest.COST, branch=branch, target=target, days=days, limit=limit)
 
     def events(
         self, after: int | None = None, *, branch: str = "main", follow: bool = True

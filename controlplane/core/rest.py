@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         NewSparkSessionAnswer,
         SparkSessionsAnswer,
     )
+    from controlplane.core.model.answers.spending import CostAnswer
     from controlplane.core.model.answers.status import (
         DatasetAnswer,
         StatusAnswer,
@@ -129,7 +130,7 @@ READYZ: Route[HealthAnswer] = Route("GET", "/readyz")
 BLUEPRINT_SCHEMA: Route[JsonObject] = Route("GET", "/schema/blueprint-v1.json")
 
 APPLY: Route[ApplyAnswer] = Route(
-    "POST", "/v1/blueprints{?branch,dry_run,refresh,analyse,timeout_s,override}"
+    "POST", "/v1/blueprints{?branch,dry_run,refresh,analyse,modes,timeout_s,override}"
 )
 VALIDATE: Route[ValidateAnswer] = Route("POST", "/v1/validate")
 CONNECTIONS: Route[ConnectionsAnswer] = Route("POST", "/v1/connections")
@@ -139,7 +140,7 @@ DELETE_DATAFLOW: Route[DeleteAnswer] = Route(
     "DELETE", "/v1/branches/{branch}/dataflows/{dataflow}{?override}"
 )
 PLAN: Route[PlanAnswer] = Route(
-    "GET", "/v1/branches/{branch}/plan{?dataflow,refresh,looked,timeout_s,after,limit}"
+    "GET", "/v1/branches/{branch}/plan{?dataflow,refresh,looked,modes,timeout_s,after,limit}"
 )
 CARRY_OUT: Route[ApplyAnswer] = Route("POST", "/v1/branches/{branch}/plan{?override}")
 
@@ -209,6 +210,7 @@ PROFILE_HISTORY: Route[ProfileHistoryAnswer] = Route(
 )
 
 PAST_RUNS: Route[PastRunsAnswer] = Route("GET", "/v1/branches/{branch}/runs{?target,limit}")
+COST: Route[CostAnswer] = Route("GET", "/v1/branches/{branch}/cost{?target,days,limit}")
 PAST_RUN: Route[PastRunAnswer] = Route("GET", "/v1/branches/{branch}/runs/{run}")
 
 EVENTS: Route[bytes] = Route("GET", "/v1/events{?after,follow,branch}")

@@ -53,7 +53,7 @@ WRITTEN_BY_JVM = re.compile(
 )
 # Waiting and running tasks that are worth one more worker, which costs memory and processor time
 WORKER_TASKS = 200
-WORKERS, DRIVERS = 4, 2  # on one machine, whatever the number of namespaces
+WORKERS, DRIVERS = 4, 2  # on one machine, for all namespaces together
 # A worker that has loaded Arrow and has no work for so long makes room for a fresh one
 WORKER_REST_S = 60.0
 log = logs.get("pool")

@@ -85,7 +85,7 @@ class FailingUnits:
             result = work()
         except Deposed:
             raise
-        except Exception as e:  # noqa: BLE001  # whatever it is, it is this unit's alone
+        except Exception as e:  # noqa: BLE001  # any failure is this unit's alone
             self.failed(unit, e)
             return otherwise
         self.succeeded(unit)

@@ -9,6 +9,7 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.tree import Entry
 from controlplane.ports.store import Tx
+from dataplane.contract.results import FileEntry
 
 
 def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
@@ -24,9 +25,14 @@ def of(tx: Tx, entries: Iterable[Entry]) -> dict[bytes, Fragment]:
     return by_id
 
 
-def paths(tx: Tx, root: bytes) -> list[str]:
-    """The paths of all files of a state, in order of keys, in time proportional to its partitions.
-    Raises CorruptNode."""
+def files(tx: Tx, root: bytes) -> list[FileEntry]:
+    """All files of a state, in order of keys, in time proportional to its partitions. Raises
+    CorruptNode."""
     entries = list(tree.scan(tx.nodes, root))
     fragments = of(tx, entries)
-    return [file["path"] for entry in entries for file in fragments[entry.fragment].files]
+    return [file for entry in entries for file in fragments[entry.fragment].files]
+
+
+def paths(tx: Tx, root: bytes) -> list[str]:
+    """The paths of the same."""
+    return [file["path"] for file in files(tx, root)]

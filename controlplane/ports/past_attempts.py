@@ -6,9 +6,12 @@ Contract under failure: a method either does all that it says or raises and chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from controlplane.core.model.past_attempts import Cost, PastAttempt
+
+if TYPE_CHECKING:
+    from controlplane.core.model.efforts import Effort
 
 
 class PastAttempts(Protocol):
@@ -40,6 +43,10 @@ class PastAttempts(Protocol):
     def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         """What a task of these datasets cost, by the last attempts of the branch or of main; in one
         statement. A dataset of which no attempt is known is left out."""
+
+    def efforts(self, branch: str, since: float, limit: int) -> tuple[Effort, ...]:
+        """The work of a branch since a time, by dataset and day: the newest day first, then by
+        name; in one statement."""
 
     def drop(self, before: float, limit: int) -> int:
         """Those that ended before this time; how many went."""

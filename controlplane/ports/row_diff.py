@@ -14,12 +14,13 @@ from dataplane.contract.schemas import Schema
 @dataclass(frozen=True, slots=True)
 class ComparedFiles:
     """Files of both sides as paths in the lake, the schema under which both are read, and the
-    columns of a key, if any."""
+    columns of a key, if any. `column`: pairs that are shown differ in it; empty: in any."""
 
     before: Sequence[str]
     after: Sequence[str]
     schema: Schema
     key: Sequence[str]
+    column: str = ""
 
 
 class CompareRows(Protocol):

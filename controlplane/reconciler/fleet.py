@@ -91,7 +91,7 @@ class Fleet:
         self._is_holding = False  # workers hold listings
         self._levels: dict[tuple[str, Size], Level] = {}  # by kind and size
         self._rescues: Counter[str] = Counter()  # by attempt: how often it could not be rescued
-        # Drivers could not be heard before, whatever their leases say
+        # Drivers could not be heard before, so their leases say nothing
         self._hears_since: float | None = None
         self._clock_offset: float | None = None  # of the database's clock, from a monotonic one
         self._is_first_look = True

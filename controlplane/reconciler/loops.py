@@ -102,7 +102,7 @@ class Loops:
             count = self._wake.count
             try:
                 self._look(term)
-            except Exception as e:  # noqa: BLE001  # whatever it is, namespaces that are served go on
+            except Exception as e:  # noqa: BLE001  # namespaces that are served go on after any failure
                 log.warning("namespaces cannot be looked at", reason=str(e))
             self._pausing.wait(self._pause_s)
             self._wake.wait(self._look_s, count)
@@ -141,7 +141,7 @@ class Loops:
                 loop.run(term)
         except Deposed as e:
             log.warning("deposed", namespace=name, reason=str(e))
-        except Exception as e:  # noqa: BLE001  # whatever it is, it is this namespace's alone
+        except Exception as e:  # noqa: BLE001  # any failure is this namespace's alone
             failing_units.failed(BEGINNING, e)
             failing_units.pass_failed(e)
 

@@ -190,7 +190,7 @@ class Publishing:
             done = work()
         except Deposed:
             raise
-        except Exception as e:  # noqa: BLE001  # whatever it is, it is this table's alone
+        except Exception as e:  # noqa: BLE001  # any failure is this table's alone
             failures = self._failures(key)
             self._failing[key] = Failing(failures + 1, now + RETRY_S * 2 ** min(failures, 8))
             log.warning("publishing failed", branch=key[0], dataset=key[1], error=str(e))

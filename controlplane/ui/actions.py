@@ -18,6 +18,7 @@ from starlette.routing import Route
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
+from controlplane.core.model.answers import BranchAnswer
 from controlplane.operations.desired import (
     branches,
     controls,
@@ -123,13 +124,21 @@ def _roll_back(page_request: PageRequest, fields: Fields) -> object:
 
 
 def _branch(page_request: PageRequest, fields: Fields) -> object:
-    name, source = _branch_named(fields.get("name", "")), _branch_named(fields.get("source", ""))
+    is_pinned = fields.get("pinned") == "yes"
+    return create_branch(
+        page_request, fields.get("name", ""), fields.get("source", ""), pinned=is_pinned
+    )
+
+
+def create_branch(
+    page_request: PageRequest, name: str, source: str, *, pinned: bool = False
+) -> BranchAnswer:
+    """Raises BadForm, BranchExists, NotAllowed, NotFound."""
+    name, source = _branch_named(name), _branch_named(source)
     _require_branches(page_request, source)
     if not may(page_request.token, "edit", branch=name):
         raise NotAllowed("this token is narrowed to branches of other names")
-    return branches.create(
-        page_request.context, name, source=source, pinned=fields.get("pinned") == "yes"
-    )
+    return branches.create(page_request.context, name, source=source, pinned=pinned)
 
 
 def _branch_named(name: str) -> str:
@@ -197,7 +206,7 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 ACTIONS: Mapping[str, Action] = {
     "refresh": Action("operate", _refresh, "Its sources are looked at now."),
     "compute-again": Action(
-        "operate", _compute_again, "It is computed again, whatever is known of it."
+        "operate", _compute_again, "It is computed again, also where its result is known."
     ),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),

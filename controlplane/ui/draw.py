@@ -1,12 +1,10 @@
-"""Pictures as numbers for templates: the graph, and cells of partitions. SVG attributes and classes
-only, so that the content security policy needs no exception for styles."""
+"""The picture of a graph as numbers for templates. SVG attributes and classes only, so that the
+content security policy needs no exception for styles."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
 
 from controlplane.ui.graph_layout import Placed, Sizes, Spot, place
 
@@ -14,7 +12,11 @@ BOXES = 300  # more are not drawn: a page of them takes seconds to paint
 # Pixels of a name's letter; beside it, with a state's mark and without
 LETTER, BESIDE_NAME = (8.2, {True: 44, False: 20})
 RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
+COMPACT = Sizes(column=214, row=44, lane=16, margin=16, width=176, height=32)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
+WIDEST = 240  # pixels of a box
+COMPACT_FROM = 60  # boxes; more have a name and a state only
+GROUP = "group"  # the mode of a link that stands for several
 # The most telling lines are drawn last, on top
 MODE_ORDER = ("all", "by", "previous", "each", "copy")
 BAR_MARGIN = 12
@@ -34,7 +36,7 @@ class PartitionShares:
 @dataclass(frozen=True, slots=True)
 class Box:
     """The texts of a node. `sub`: its second line. `badge`: over its corner; `faint`: of no concern
-    now."""
+    now. `reason`: why its state is as it is. `group`: the group of datasets that it stands for."""
 
     name: str
     kind: str
@@ -43,6 +45,8 @@ class Box:
     share: PartitionShares = PartitionShares()
     badge: str = ""
     faint: bool = False
+    reason: str = ""
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,30 @@ class Drawing:
     height: int
     sizes: Sizes
 
+    @property
+    def is_compact(self) -> bool:
+        return self.sizes.height == COMPACT.height
+
+    @property
+    def outlines(self) -> Mapping[str, str]:
+        """By state, the path of all boxes in it: the map beside a large picture."""
+        paths: dict[str, str] = {}
+        width, height = round(self.sizes.width), round(self.sizes.height)
+        for drawn in self.boxes:
+            corner = f"M{drawn.x:.0f} {drawn.y:.0f}"
+            outline = f"{corner}h{width}v{height}h-{width}z"
+            paths[drawn.box.state] = paths.get(drawn.box.state, "") + outline
+        return paths
+
+
+def fitting_sizes(boxes: Sequence[Box]) -> Sizes:
+    """As wide as the longest name needs, up to `WIDEST`. Many boxes are low."""
+    sizes = RICH if len(boxes) <= COMPACT_FROM else COMPACT
+    longest = max((len(_short(box)) for box in boxes), default=0)
+    needed = longest * LETTER + BESIDE_NAME[True]
+    width = min(max(needed, sizes.width), WIDEST)
+    return replace(sizes, width=width, column=width + sizes.column - sizes.width)
+
 
 def graph(
     boxes: Sequence[Box], links: Iterable[GraphLink], chosen: str | None = None, sizes: Sizes = RICH
@@ -104,7 +132,10 @@ def graph(
         for link in links
         if link.source in by_name and link.target in by_name and link.source != link.target
     ]
-    placed = place(list(by_name), [(link.source, link.target) for link in shown], sizes)
+    backwards = _backwards(list(by_name), shown)
+    edges = {(link.source, link.target) for link in shown}
+    forwards = {edge[::-1] if edge in backwards else edge for edge in edges}
+    placed = place(list(by_name), forwards, sizes)
     in_order = sorted(boxes, key=lambda box: placed.at[box.name])
     drawn = [_link(link, placed, chosen, by_name) for link in sorted(shown, key=_layer)]
     return Drawing(
@@ -116,14 +147,47 @@ def graph(
     )
 
 
+def _backwards(names: Sequence[str], links: Iterable[GraphLink]) -> set[tuple[str, str]]:
+    """The edges that close a cycle, as groups of datasets may have: a depth-first search finds a
+    way back along them. They are placed the other way round."""
+    below: dict[str, list[str]] = {name: [] for name in names}
+    for link in links:
+        below[link.source].append(link.target)
+    backwards: set[tuple[str, str]] = set()
+    open_names, closed = set[str](), set[str]()
+    for start in names:
+        if start in closed:
+            continue
+        trail = [(start, iter(below[start]))]
+        open_names.add(start)
+        while trail:
+            name, targets = trail[-1]
+            target = next(targets, None)
+            if target is None:
+                trail.pop()
+                open_names.discard(name)
+                closed.add(name)
+            elif target in open_names:
+                backwards.add((name, target))
+            elif target not in closed:
+                open_names.add(target)
+                trail.append((target, iter(below[target])))
+    return backwards
+
+
+def _short(box: Box) -> str:
+    return box.group or box.name.rpartition(".")[2]
+
+
 def _layer(link: GraphLink) -> int:
     return MODE_ORDER.index(link.mode) if link.mode in MODE_ORDER else len(MODE_ORDER)
 
 
 def _box(box: Box, at: Spot, chosen: str | None, sizes: Sizes) -> DrawnBox:
     x, y = at[0] - sizes.width / 2, at[1] - sizes.height / 2
-    short = box.name.rpartition(".")[2]
-    fits = int((sizes.width - BESIDE_NAME[sizes == RICH]) / LETTER)
+    short = _short(box)
+    has_mark = sizes.height != PLAIN.height
+    fits = int((sizes.width - BESIDE_NAME[has_mark]) / LETTER)
     fitting = short if len(short) <= fits else f"{short[: fits - 1]}…"
     return DrawnBox(
         box,
@@ -136,6 +200,8 @@ def _box(box: Box, at: Spot, chosen: str | None, sizes: Sizes) -> DrawnBox:
 
 
 def _bar(share: PartitionShares, sizes: Sizes) -> tuple[tuple[str, float, float], ...]:
+    if share.done >= 1:
+        return ()  # nothing of it is left to do, which its colour says
     room, left = sizes.width - 2 * BAR_MARGIN, 0.0
     parts: list[tuple[str, float, float]] = []
     for kind, part in (("done", share.done), ("todo", share.todo), ("bad", share.bad)):
@@ -148,13 +214,15 @@ def _bar(share: PartitionShares, sizes: Sizes) -> tuple[tuple[str, float, float]
 def _link(
     link: GraphLink, placed: Placed, chosen: str | None, boxes: Mapping[str, Box]
 ) -> DrawnLink:
-    points = placed.routes[link.source, link.target]
+    is_backwards = (link.source, link.target) not in placed.routes
+    ends = (link.target, link.source) if is_backwards else (link.source, link.target)
+    points = placed.routes[ends][:: -1 if is_backwards else 1]
     x, y = points[-1]
+    back = -1 if is_backwards else 1
+    tip = f"M{x:.1f} {y:.1f}l{-8 * back} -4.5v9z"
     is_faint = boxes[link.source].faint or boxes[link.target].faint
     is_lit = link.is_lit or chosen in (link.source, link.target)
-    return DrawnLink(
-        link, path(points), f"M{x:.1f} {y:.1f}l-8 -4.5v9z", is_lit=is_lit, is_faint=is_faint
-    )
+    return DrawnLink(link, path(points), tip, is_lit=is_lit, is_faint=is_faint)
 
 
 def path(points: Sequence[Spot]) -> str:
@@ -162,7 +230,8 @@ def path(points: Sequence[Spot]) -> str:
     (x, y), *rest = points
     out = [f"M{x:.1f} {y:.1f}"]
     for i, (right, height) in enumerate(rest):
-        stop = right - TIP if i == len(rest) - 1 else right
+        tip = TIP if right >= x else -TIP
+        stop = right - tip if i == len(rest) - 1 else right
         half = (stop - x) / 2
         is_level = abs(height - y) < 0.5
         curve = f"C{x + half:.1f} {y:.1f} {stop - half:.1f} {height:.1f} {stop:.1f} {height:.1f}"
@@ -190,117 +259,3 @@ def human(number: float) -> str:
         if number >= size:
             return f"{number / size:.{0 if number >= 10 * size else 1}f} {unit}"
     return f"{number / 1e3:.0f} k" if number >= 1e4 else f"{number:,.0f}"
-
-
-# --- partitions as cells
-
-DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
-DAYS_FROM = 21  # fewer days make no calendar
-CELL, GAP, WIDE = 20, 3, 36
-DAY_CELL, LEFT, TOP = 14, 34, 18
-CALENDAR_YEARS = 3  # more make cells that are too small to see
-STEPS = (0.2, 0.4, 0.6, 0.8)
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A partition, or a run of neighbours (`count` > 1) from the key after `first` to `last`."""
-
-    first: str
-    last: str
-    count: int
-    rows: int
-    differs: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnCell:
-    """A square of one of five steps by rank of rows; step 0 has none."""
-
-    cell: Cell
-    x: int
-    y: int
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
-class CellMap:
-    """`labels`: x, y and text."""
-
-    cells: tuple[DrawnCell, ...] = ()
-    labels: tuple[tuple[int, int, str], ...] = ()
-    width: int = 0
-    height: int = 0
-    size: int = CELL
-    is_calendar: bool = field(default=False)
-
-    @property
-    def has_ranges(self) -> bool:
-        return any(drawn.cell.count > 1 for drawn in self.cells)
-
-
-def cells(all_cells: Sequence[Cell]) -> CellMap:
-    """A calendar where each key is of one day; else squares in the order of keys."""
-    days = _days(all_cells)
-    steps = _steps(all_cells)
-    if not are_days(all_cells):
-        drawn = tuple(
-            DrawnCell(cell, (i % WIDE) * (CELL + GAP), (i // WIDE) * (CELL + GAP), steps[i])
-            for i, cell in enumerate(all_cells)
-        )
-        rows = (len(all_cells) + WIDE - 1) // WIDE
-        return CellMap(drawn, (), min(WIDE, len(all_cells)) * (CELL + GAP), rows * (CELL + GAP))
-    return _calendar(days, all_cells, steps)
-
-
-def are_days(all_cells: Sequence[Cell]) -> bool:
-    """Whether they make a calendar."""
-    days = _days(all_cells)
-    return len(days) >= DAYS_FROM and (max(days) - min(days)).days <= CALENDAR_YEARS * 366
-
-
-def _days(all_cells: Sequence[Cell]) -> dict[date, int]:
-    """Which cell is of which day; empty unless each is of another day."""
-    days: dict[date, int] = {}
-    for i, cell in enumerate(all_cells):
-        match = DAY.search(cell.last)
-        if match is None or cell.count != 1:
-            return {}
-        try:
-            days[date(*map(int, match.groups()))] = i
-        except ValueError:
-            return {}
-    return days if len(days) == len(all_cells) else {}
-
-
-def _steps(all_cells: Sequence[Cell]) -> list[int]:
-    """By rank, so that one huge partition does not hide how the others differ."""
-    ranked = sorted(cell.rows for cell in all_cells)
-    cuts = (
-        [ranked[min(int(len(ranked) * part), len(ranked) - 1)] for part in STEPS] if ranked else []
-    )
-    if len(set(ranked)) == 1:
-        return [3 if cell.rows else 0 for cell in all_cells]
-    return [1 + sum(cell.rows > cut for cut in cuts) if cell.rows else 0 for cell in all_cells]
-
-
-def _calendar(days: Mapping[date, int], all_cells: Sequence[Cell], steps: Sequence[int]) -> CellMap:
-    """A column a week, a row a day of the week."""
-    first, last = min(days), max(days)
-    monday, step = first - timedelta(days=first.weekday()), DAY_CELL + GAP
-    drawn: list[DrawnCell] = []
-    labels = [
-        (0, TOP + row * step + 11, text) for row, text in ((0, "Mon"), (2, "Wed"), (4, "Fri"))
-    ]
-    months: set[tuple[int, int]] = set()
-    for day, i in sorted(days.items()):
-        week, row = divmod((day - monday).days, 7)
-        drawn.append(DrawnCell(all_cells[i], LEFT + week * step, TOP + row * step, steps[i]))
-        if (day.year, day.month) not in months and day.day <= 7:
-            months.add((day.year, day.month))
-            text = f"{day:%b %Y}" if day.month == 1 else f"{day:%b}"
-            labels.append((LEFT + week * step, 11, text))
-    weeks = (last - monday).days // 7 + 1
-    return CellMap(
-        tuple(drawn), tuple(labels), LEFT + weeks * step, TOP + 7 * step, DAY_CELL, is_calendar=True
-    )

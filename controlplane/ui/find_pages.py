@@ -25,6 +25,7 @@ RUNS: Final = 100  # that are looked through
 PLACES: Final[Mapping[str, str]] = {
     "Home": "/",
     "Activity": "/activity",
+    "Cost": "/cost",
     "Checks": "/checks",
     "Dataflows": "/flows",
     "Datasets": "/datasets",

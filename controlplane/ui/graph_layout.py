@@ -40,8 +40,8 @@ Columns: TypeAlias = list[list[Point]]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """In pixels: from column to column and row to row, the room of a waypoint, the margin, and a
-    node's box."""
+    """In pixels: from column to column and row to row, the room of a waypoint, the margin, a
+    node's box, and the width that unconnected parts share."""
 
     column: float = 250
     row: float = 76
@@ -49,6 +49,7 @@ class Sizes:
     margin: float = 24
     width: float = 188
     height: float = 56
+    shelf: float = 1_300
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +144,12 @@ def _connected(nodes: Sequence[str], edges: Iterable[Edge]) -> list[list[str]]:
 
 
 def _packed(parts: Sequence[Placed], sizes: Sizes) -> Placed:
-    """Side by side on shelves as wide as the widest, or as makes the whole about twice as wide as
-    high."""
+    """Side by side on shelves as wide as the widest part, or as makes the picture about twice as
+    wide as high, up to `sizes.shelf`."""
     gap, margin = sizes.column - sizes.width, sizes.margin
     area = sum(part.width * part.height for part in parts)
-    wide = max(max(part.width for part in parts), (2 * area) ** 0.5)
+    balanced = min((2 * area) ** 0.5, sizes.shelf)
+    wide = max(max(part.width for part in parts), balanced)
     at: dict[str, Spot] = {}
     routes: dict[Edge, tuple[Spot, ...]] = {}
     x = y = deep = right = 0.0

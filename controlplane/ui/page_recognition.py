@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 FOLDERS = (
-    "find|flows|datasets|branches|activity|attempts|checks|sources|feeds|settings|plan|query|bulk"
+    "find|flows|datasets|branches|activity|cost|attempts|checks|sources|feeds|settings|plan|query|bulk"
     "|actions|help|static"
 )
 PAGES = re.compile(

@@ -18,14 +18,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from controlplane.core.durations import duration
+from controlplane.core.model.answers import Spread
 from controlplane.core.model.answers.health import OpenProblem
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.inspect.data_age import in_words
 from controlplane.operations.inspect.standstill import NOTHING
-from controlplane.ui import draw, moments, pictures, static_files
+from controlplane.ui import draw, moments, pictures, side_by_side, static_files
 from controlplane.ui.branch_links import within
 from controlplane.ui.page_types import HomePage
+from controlplane.ui.query_values import type_kind
 from dataplane.contract.keys import plain_key
 
 THEMES = ("light", "dark")
@@ -64,6 +66,7 @@ _TICKS = re.compile(r"`([^`\n]+)`")
 # Of requests that a page of ours, or a person, has made
 OWN_SITES = frozenset({"same-origin", "none"})
 ZIP_LEVEL = 5
+TIME_UNITS = (("h", 3600, 5400), ("min", 60, 90), ("s", 1, 0))  # seconds of one, and from when
 PART = "part_"  # begins the names of blocks that are fragments
 
 
@@ -82,7 +85,8 @@ def environment() -> Environment:
     env.filters.update(
         bytes=_bytes, first_line=_first_line, short=_short, marked=_marked, instant=_instant
     )
-    env.filters.update(ticked=ticked, prose=_prose, code_parts=code_parts)
+    env.filters.update(percent=_percent, ticked=ticked, prose=_prose, code_parts=code_parts)
+    env.filters.update(spread=_spread, hunks=side_by_side.hunks, type_kind=type_kind)
     env.filters.update(
         lit=lit,
         standing=_standing,
@@ -114,6 +118,22 @@ def _bytes(number: int) -> str:
     while size >= 1000 and len(units) > 1:
         size, units = size / 1000, units[1:]
     return f"{number} B" if units[0] == "B" else f"{size:.3g} {units[0]}"
+
+
+def _percent(share: float) -> str:
+    """In two digits: `42 %`, `7.8 %`, `0.04 %`."""
+    percent = 100 * share
+    return f"{percent:.0f} %" if percent >= 10 or not percent else f"{percent:.2g} %"
+
+
+def _spread(seconds: Spread) -> str:
+    """What work takes, in the unit of its median: `2.0 min (1.9 to 5.0)`."""
+    median = seconds["median"]
+    unit, size = next((unit, size) for unit, size, least in TIME_UNITS if median >= least)
+    amounts = (median / size, seconds["low"] / size, seconds["high"] / size)
+    digits = 0 if amounts[0] >= 10 else 1
+    middle, low, high = (f"{amount:,.{digits}f}" for amount in amounts)
+    return f"{middle} {unit} ({low} to {high})"
 
 
 def _words(name: str) -> str:

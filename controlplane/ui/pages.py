@@ -5,15 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
 from controlplane.core.model.answers import WhyNode
-from controlplane.ui import pictures, views
+from controlplane.core.model.answers.datasets import Trend
+from controlplane.operations.inspect.datasets import without_rows
+from controlplane.ui import graph_focus, pictures, views
 from controlplane.ui.actions import LONGEST_KEY
-from controlplane.ui.names import number_of
+from controlplane.ui.check_views import ShownCheck, shown_checks
+from controlplane.ui.graph_focus import GraphRequest
+from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import (
     Page,
     both,
@@ -35,6 +39,7 @@ from controlplane.ui.page_types import (
 from controlplane.ui.ranges import KeysWithin
 from controlplane.ui.rows_pages import NUMBERS, first_rows
 from controlplane.ui.session_rights import may
+from controlplane.ui.sparklines import Sparkline, sparkline
 
 
 def _home(page_request: PageRequest) -> HomePage:
@@ -54,7 +59,23 @@ def _flow_value(page_request: PageRequest) -> FlowPage:
     past = views.PastPlace(
         page_request.query("wave"), page_request.query("at"), page_request.query("before")
     )
-    return views.flow(page_request.context, page_request.branch, part_of_flow(page_request), past)
+    on, column = page_request.query("on"), page_request.request.query_params.get("column")
+    has_columns = column is not None and DATASET.fullmatch(on) and page_request.may("view", on)
+    columns = views.ColumnRequest(on, (column or "")[:LONGEST_COLUMN]) if has_columns else None
+    return views.flow(
+        page_request.context, page_request.branch, part_of_flow(page_request), past, columns
+    )
+
+
+def _graph_request(page_request: PageRequest) -> GraphRequest:
+    opened = page_request.request.query_params.getlist("open")[: graph_focus.MOST_OPEN]
+    return GraphRequest(
+        chosen=page_request.query("on"),
+        words=page_request.query("find").strip()[: graph_focus.LONGEST_WORDS],
+        by=page_request.query("group"),
+        opened=frozenset(opened),
+        is_all=page_request.query("show") == "all",
+    )
 
 
 def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
@@ -67,19 +88,43 @@ def _flow_shown(page_request: PageRequest, page: FlowPage) -> Mapping[str, Any]:
         if component["name"] in things
     ]
     rows.sort(key=lambda row: (views.WORST_FIRST.index(row["state"]), row["name"]))
-    chosen, wave = page_request.query("on"), page["moment"]
-    on = next((row for row in rows if row["name"] == chosen), None)
+    request, wave = _graph_request(page_request), page["moment"]
+    on = next((row for row in rows if row["name"] == request.chosen), None)
+    picture = pictures.of_flow(page, request)
+    listed = [row for row in rows if request.words.lower() in str(row["name"]).lower()]
+    start = max(number_of(page_request.query("rows")) or 0, 0)
+    address_fields: dict[str, str | list[str]] = {
+        "wave": wave["id"] if wave else "",
+        "group": request.by,
+        "open": sorted(request.opened),
+        "show": "all" if request.is_all else "",
+        "find": request.words,
+    }
     return {
         "target": page["summary"]["name"],
-        "rows": rows,
+        "rows": listed[start : start + ROWS_LISTED],
+        "listed": len(listed),
+        "start": start,
         "on": on,
-        "g": pictures.of_flow(page, chosen or None),
+        "g": picture.drawing,
+        "parts": picture.parts,
+        "graph_request": request,
+        "group_names": tuple(graph_focus.GROUPS),
         "worst": views.WORST_FIRST,
-        "chooses": f"/flows/{page['summary']['name']}?"
-        + (f"wave={quote(wave['id'])}&on=" if wave else "on="),
+        "graph_url": lambda **changes: _flow_address(page, {**address_fields, **changes}),
+        "chooses": _flow_address(page, address_fields) + "on=",
     }
 
 
+def _flow_address(page: FlowPage, fields: Mapping[str, str | list[str]]) -> str:
+    """Without empty fields; one more field may follow."""
+    filled = {name: texts for name, texts in fields.items() if texts}
+    query = f"{urlencode(filled, doseq=True)}&" if filled else ""
+    return f"/flows/{page['summary']['name']}?{query}"
+
+
+ROWS_LISTED = 100  # datasets on a page of the list
+LONGEST_COLUMN = 1_000  # characters of a name
 TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
     "": ("Overview", frozenset({"why", "near"})),
     "data": ("Data", frozenset()),
@@ -90,7 +135,7 @@ TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
     "code": ("Code", frozenset({"code"})),
 }
 OF_EXPORTS = ("", "code")
-NOT_OF_EXPORTS = ("partitions", "history", "checks")
+NOT_OF_EXPORTS = ("partitions", "history", "trends", "checks")
 FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
     "head": frozenset(),
     "why": frozenset({"why"}),
@@ -98,6 +143,7 @@ FRAGMENTS: Mapping[str, frozenset[views.DatasetPart]] = {
     "near": frozenset({"near"}),
     "partitions": frozenset({"partitions"}),
     "history": frozenset({"history"}),
+    "trends": frozenset({"history"}),
     "checks": frozenset({"checks"}),
 }
 EVERY_PART: frozenset[views.DatasetPart] = frozenset().union(*(parts for _, parts in TABS.values()))
@@ -125,6 +171,8 @@ def _dataset_value(page_request: PageRequest) -> DatasetPage:
             raise NotFound("an export has no such part")
         if _tab(page_request) not in OF_EXPORTS and parts is not EVERY_PART:
             return _page_with(page_request, TABS[""][1])
+    if page["checks"] and not may(page_request.token, "data"):
+        page["checks"] = without_rows(page["checks"])
     is_filled = views.is_dataset(page["dataset"]) and page["dataset"]["generation"] > 0
     if is_json and is_filled and may(page_request.token, "data"):
         rows, _ = first_rows(page_request)
@@ -147,9 +195,7 @@ def _within(page_request: PageRequest) -> KeysWithin:
     """Keys may be longer than what anybody would type."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
-    return KeysWithin(
-        None if after is None else after[:LONGEST_KEY], None if last is None else last[:LONGEST_KEY]
-    )
+    return KeysWithin((after or "")[:LONGEST_KEY] or None, (last or "")[:LONGEST_KEY] or None)
 
 
 def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str, Any]:
@@ -157,16 +203,21 @@ def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str,
     is_lost = shown["state"] == "waiting" and "--accept-deletes" in (shown["reason"] or "")
     tabs = [tab for tab in TABS if views.is_dataset(shown) or tab in OF_EXPORTS]
     tab = _tab(page_request)
+    cells = pictures.of_partitions(page, page_request.query("colour"))
     return {
         "target": shown["name"],
         "tab": tab if tab in tabs else "",
         "tabs": [(name, TABS[name][0]) for name in tabs],
         "loss": (shown["reason"] or "").partition(";")[0] if is_lost else "",
         "g": pictures.of_neighbours(page),
-        "cells": pictures.of_partitions(page),
+        "cells": cells,
+        "key_column": pictures.key_column(page, cells),
         "within": _within(page_request),
+        "most_work": views.WORK,
         "causes_found": list(rendered_causes(page["why"]["tree"] if page["why"] else None)),
         "first_with": _first_with(page),
+        "checks_shown": _checks_shown(page),
+        "trend_lines": _trend_lines(page),
         "numbers": NUMBERS,
         "url": page_request.origin,
     }
@@ -179,6 +230,21 @@ def rendered_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int,
     yield depth, node
     for cause in node["inputs"]:
         yield from rendered_causes(cause, depth + 1)
+
+
+def _checks_shown(page: DatasetPage) -> list[ShownCheck]:
+    return shown_checks(page["checks"], page["check_points"] or {}) if page["checks"] else []
+
+
+def _trend_lines(page: DatasetPage) -> list[tuple[Trend, Sparkline]]:
+    """Trends with their lines, whose marks are jumps."""
+    lines: list[tuple[Trend, Sparkline]] = []
+    for trend in page["trends"] or ():
+        points = trend["points"]
+        amounts, jumps = [p["amount"] for p in points], [p["is_jump"] for p in points]
+        if line := sparkline(amounts, jumps):
+            lines.append((trend, line))
+    return lines
 
 
 def _first_with(page: DatasetPage) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 from controlplane.core.errors import NotCompared, NotFound
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DataDifference, GenerationEntry, SparkSchema, WhyAnswer
+from controlplane.core.model.answers.data_diff import RowDifference
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.tasks import TaskState
 from controlplane.operations.inspect import (
@@ -40,6 +41,7 @@ from controlplane.ui.session_rights import may
 from controlplane.ui.views import GENERATIONS
 
 COMPARED_S = 30.0
+COLUMNS = 20  # of rows that differ
 
 
 class PartitionPage(TypedDict):
@@ -60,11 +62,12 @@ class PartitionPage(TypedDict):
 
 class DataComparePage(TypedDict):
     """`difference`: None where there are no two generations. `refused`: why rows were not
-    compared."""
+    compared. `columns`: the first ones of rows that differ: changed ones, then keys, then others."""
 
     dataset: str
     generations: list[GenerationEntry]
     difference: DataDifference | None
+    columns: list[str]
     refused: str | None
 
 
@@ -152,6 +155,7 @@ def _compared(page_request: PageRequest) -> DataComparePage:
         "dataset": name,
         "generations": generations,
         "difference": None,
+        "columns": [],
         "refused": None,
     }
     numbers = [entry["generation"] for entry in generations]
@@ -163,13 +167,24 @@ def _compared(page_request: PageRequest) -> DataComparePage:
         return page
     with_rows = page_request.query("rows") == "yes" and may(page_request.token, "data")
     try:
-        page["difference"] = _difference(
-            page_request, name, base, other, COMPARED_S if with_rows else None
-        )
+        difference = _difference(page_request, name, base, other, COMPARED_S if with_rows else None)
     except NotCompared as error:
         page["refused"] = str(error)
-        page["difference"] = _difference(page_request, name, base, other, None)
+        difference = _difference(page_request, name, base, other, None)
+    rows = difference["row_changes"]
+    page["difference"] = difference
+    page["columns"] = [] if rows is None else shown_columns(rows)[:COLUMNS]
     return page
+
+
+def shown_columns(rows: RowDifference) -> list[str]:
+    """Columns of rows that differ, in the order of a table: changed ones first, then the key."""
+    by_key, samples = rows["by_key"], [*rows["samples"]["added"], *rows["samples"]["removed"]]
+    every = list(samples[0]) if samples else []
+    if by_key is None:
+        return every
+    changed = sorted(by_key["columns"], key=lambda name: -by_key["columns"][name])
+    return list(dict.fromkeys([*changed, *by_key["key"], *every]))
 
 
 def _generations(page_request: PageRequest, name: str) -> list[GenerationEntry]:
@@ -192,7 +207,9 @@ def _difference(
             {"one": base, "other": other},
         )
     diff_request = data_diff.DiffRequest(
-        after=page_request.query("after") or None, timeout_s=timeout_s
+        after=page_request.query("after") or None,
+        timeout_s=timeout_s,
+        column=page_request.query("column"),
     )
     return data_diff.of_points(
         page_request.context,

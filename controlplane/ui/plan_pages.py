@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anyio import to_thread
@@ -20,25 +20,31 @@ from controlplane.core.model.answers import PlanAnswer
 from controlplane.core.model.answers.plans import PlanBasis
 from controlplane.core.model.answers.problems import ProblemDetail
 from controlplane.core.model.branches import MAIN
-from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import hidden, json_views, overview
+from controlplane.operations.desired import blueprints, branches
+from controlplane.operations.inspect import hidden, json_views, overview, plan_reach
 from controlplane.operations.inspect.hidden import visible
-from controlplane.ui.actions import BadForm, Fields, done, once, proven
+from controlplane.operations.inspect.plan_reach import PlanReach
+from controlplane.ui import plan_rows, views
+from controlplane.ui.actions import BadForm, Fields, create_branch, done, once, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
 from controlplane.ui.page import CURL, Page, both, no_such, wants_json
 from controlplane.ui.page_request import PageRequest
+from controlplane.ui.plan_rows import PlanRow
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
 BASIS: TypeAdapter[PlanBasis] = TypeAdapter(PlanBasis)
 MOVED = 409
 LONGEST_SHOWN = 4_000  # characters of a command
+LONGEST_NAME = 500  # characters of a branch's name, which has fewer
 
 
 class PlanPage(TypedDict):
     """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its
-    first items; None where the draft has `problems`, or was `refused`."""
+    first items; None where the draft has `problems`, or was `refused`. `rows`: the same for each
+    dataset, the first of `row_count`; `reach`: who notices it. `line`: where the editor opens the
+    text. `save_as`: the branch that was named for the draft."""
 
     dataflows: list[str]
     flow: str
@@ -46,17 +52,53 @@ class PlanPage(TypedDict):
     text: str
     is_draft: bool
     plan: PlanAnswer | None
+    rows: list[PlanRow]
+    row_count: int
+    reach: PlanReach | None
+    line: int
     problems: list[ProblemDetail]
     refused: str | None
+    save_as: str
 
 
 def _plan(page_request: PageRequest) -> PlanPage:
     page = _empty(page_request, _flow_named(page_request.query("flow")))
-    answer = overview.plan(
-        page_request.context, page_request.branch, [page["flow"]] if page["flow"] else None
-    )
-    page["plan"] = _cut(visible(page_request.context, answer))
-    return page
+    flows = [page["flow"]] if page["flow"] else None
+    answer = overview.plan(page_request.context, page_request.branch, flows, modes=True)
+    reach = plan_reach.of_stored(page_request.context, page_request.branch, answer)
+    return _with_plan(page_request, page, answer, reach)
+
+
+def _with_plan(
+    page_request: PageRequest, page: PlanPage, plan: PlanAnswer, reach: PlanReach
+) -> PlanPage:
+    """In words that the token may see."""
+    plan, reach = visible(page_request.context, plan), visible(page_request.context, reach)
+    reach["lines"] = _own_lines(page["flow"], plan, reach["lines"])
+    rows = plan_rows.of_plan(plan)
+    return {
+        **page,
+        "plan": _cut(plan),
+        "rows": rows[:ITEMS],
+        "row_count": len(rows),
+        "reach": reach,
+        "line": _line_in_question(plan, reach["lines"]),
+    }
+
+
+def _own_lines(flow: str, plan: PlanAnswer, lines: Mapping[str, int]) -> dict[str, int]:
+    """Lines of the text that is shown. Those of other dataflows are lines of other texts."""
+    edited = (change["component"].partition(".")[0] for change in plan["changes"])
+    own = flow or next(edited, "")
+    return {name: line for name, line in lines.items() if name.partition(".")[0] == own}
+
+
+def _line_in_question(plan: PlanAnswer, lines: Mapping[str, int]) -> int:
+    """The line of the first component that is edited, else that failed, else that has work."""
+    names = [change["component"] for change in plan["changes"]]
+    names += plan_rows.failed_names(plan)
+    names += [work["dataset"] for work in plan["items"]]
+    return next((lines[name] for name in names if name in lines), 1)
 
 
 def _flow_named(name: str) -> str:
@@ -88,8 +130,13 @@ def _empty(page_request: PageRequest, flow: str) -> PlanPage:
         "text": dataflow["text"] if dataflow else "",
         "is_draft": False,
         "plan": None,
+        "rows": [],
+        "row_count": 0,
+        "reach": None,
+        "line": 1,
         "problems": [],
         "refused": None,
+        "save_as": "",
     }
 
 
@@ -104,12 +151,20 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
 def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     """The commands for the same plan. That of a draft sends the draft; a GET of this address is
     about the stored text."""
+    plan, reach = page["plan"], page["reach"]
+    drawn = {
+        "g": plan_rows.picture(plan, page["rows"], reach) if plan and reach else None,
+        "signs": plan_rows.SIGNS,
+        "worst": views.WORST_FIRST,
+        "work": {row["dataset"] for row in page["rows"]},
+    }
     if not page["is_draft"]:
-        return {"basis": ""}
+        return {**drawn, "basis": ""}
     basis = page["plan"].get("basis") if page["plan"] else None
     branch = "" if page_request.branch == MAIN else f" --branch {page_request.branch}"
     call = f"{CURL} {shlex.quote(f'{page_request.origin}/v1/blueprints?branch={page_request.branch}&dry_run=true')}"
     return {
+        **drawn,
         "basis": json.dumps(basis) if basis else "",
         "twin": "",
         "commands": [
@@ -139,13 +194,14 @@ def _draft(request: Request, fields: Fields) -> Response:
     page_request = proven(request, fields, "edit")
     page = _empty(page_request, _flow_named(fields.get("flow", "")))
     page["text"], page["is_draft"] = fields.get("text", "").replace("\r\n", "\n"), True
+    page["save_as"] = fields.get("save_as", "").strip()[:LONGEST_NAME]
     source = _source(page_request, page)
     if fields.get("do") == "check":
         return JSONResponse({"problems": _problems(page_request, source)})
     status = 200
-    if fields.get("do") == "apply":
+    if (do := STORING.get(fields.get("do", ""))) is not None:
         try:
-            return _applied(page_request, fields, source)
+            return do(page_request, fields, source)
         except PlanMoved as error:
             page["refused"], status = _redacted(page_request, page, str(error)), MOVED
         except HeadgateError as error:
@@ -183,17 +239,20 @@ def _planned(
 ) -> PlanPage:
     try:
         applied = blueprints.apply(
-            page_request.context, page_request.branch, [source], dry_run=True
+            page_request.context, page_request.branch, [source], dry_run=True, modes=True
         )
     except InvalidBlueprint as error:
         problems = [
             hidden.problem(page_request.context, json_views.problem(p), page["text"])
             for p in error.problems
         ]
-        return {**page, "problems": problems}
+        line = next((detail["line"] for detail in problems if detail["line"]), 1)
+        return {**page, "problems": problems, "line": line}
     except HeadgateError as error:
         return {**page, "refused": page["refused"] or _redacted(page_request, page, str(error))}
-    return {**page, "plan": _cut(visible(page_request.context, applied["plan"]))}
+    plan = applied["plan"]
+    reach = plan_reach.of_edit(page_request.context, page_request.branch, plan, source)
+    return _with_plan(page_request, page, plan, reach)
 
 
 def _applied(
@@ -218,4 +277,28 @@ def _applied(
     )
 
 
+def _saved_as_branch(
+    page_request: PageRequest, fields: Fields, source: blueprints.SentBlueprint
+) -> Response:
+    """Create a branch that has this text. A text that cannot be applied leaves no branch. Raises as
+    `blueprints.apply` and `create_branch`."""
+    name = fields.get("save_as", "").strip()
+
+    def save() -> None:
+        blueprints.preview(page_request.context, page_request.branch, [source])
+        create_branch(page_request, name, page_request.branch)
+        try:
+            blueprints.apply(page_request.context, name, [source])
+        except HeadgateError:
+            branches.delete(page_request.context, name)
+            raise
+
+    once(page_request, "branch", fields, save)
+    return done(f"/branches/{page_request.branch}...{name}", "branch")
+
+
+STORING: Mapping[str, Callable[[PageRequest, Fields, blueprints.SentBlueprint], Response]] = {
+    "apply": _applied,
+    "branch": _saved_as_branch,
+}
 ROUTES: list[Route] = [*both("/plan", PLAN), Route("/plan", draft, methods=["POST"])]

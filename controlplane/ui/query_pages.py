@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -26,29 +28,40 @@ from controlplane.core.model.addresses import Moment
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.json_values import JsonValue
 from controlplane.operations.desired import promotion
-from controlplane.operations.inspect import hidden, json_views, overview
+from controlplane.operations.inspect import check_history, hidden, json_views, overview
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.services.queries import queries
 from controlplane.services.queries.port import PageBounds
 from controlplane.services.queries.running_queries import Cancel
-from controlplane.ui import query_downloads
-from controlplane.ui.actions import BadForm, Fields, proven
+from controlplane.ui import query_downloads, query_result_pages
+from controlplane.ui.actions import LONGEST_KEY, BadForm, Fields, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import DATASET, number_of
 from controlplane.ui.page import CURL, Page, both, wants_json
 from controlplane.ui.page_request import PageRequest, page_request_of
-from controlplane.ui.query_values import QueryPage
+from controlplane.ui.query_values import ORDER, QueryPage, row_order
 from dataplane.contract.query_protocol import SQL_MOST
 
 ROWS, MOST_ROWS = 1_000, 100_000  # of a result: by default, and at most on this page
 SHOWN = PageBounds(100, page_bytes=1 << 20, cell_bytes=10_000)
 TIMEOUT_S = 60.0
 FORM_BYTES = 500_000  # of the longest query, percent-encoded
-INTEGERS = frozenset(
-    f"{u}{size}INT" for u in ("", "U") for size in ("TINY", "SMALL", "BIG", "HUGE")
-)
-NUMBERS = INTEGERS | {"INTEGER", "UINTEGER", "FLOAT", "DOUBLE", "DECIMAL"}
+EXPLAIN, EXPLAINED = "EXPLAIN\n", ["explain_key", "explain_value"]  # before a query; its columns
 HEX = frozenset("0123456789abcdef")
+ONE_COLUMN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([A-Za-z0-9._-]+)")  # nothing is encoded
+
+
+def _where(after: str, last: str) -> str:
+    """The rows of partitions whose keys are greater than the one, and up to the other; of keys of
+    one column, such as `flown=2013-07-04`. Empty for other keys."""
+    conditions: list[str] = []
+    for key, comparison in ((after, ">"), (last, "<=")):
+        match = ONE_COLUMN.fullmatch(key[:LONGEST_KEY])
+        if match is not None:
+            conditions.append(f"\"{match[1]}\" {comparison} '{match[2]}'")
+        elif key:
+            return ""
+    return f"WHERE {' AND '.join(conditions)}\n" if conditions else ""
 
 
 def _query(page_request: PageRequest) -> QueryPage:
@@ -56,8 +69,16 @@ def _query(page_request: PageRequest) -> QueryPage:
     parameters = page_request.request.query_params
     page = _empty(page_request, parameters.get("q", "")[:SQL_MOST])
     table, opened = parameters.get("table", ""), parameters.get("of", "")
-    if DATASET.fullmatch(table):
-        page["sql"] = f"SELECT *\nFROM {table}\nLIMIT 100"
+    failing = parameters.get("failing", "")
+    if DATASET.fullmatch(failing) and page_request.may("view", failing):
+        page["sql"] = check_history.failing_rows(
+            page_request.context, page_request.branch, failing, parameters.get("check", "")
+        )
+        page["engine"] = "spark" if page["has_spark"] else "duckdb"
+    elif DATASET.fullmatch(table):
+        where = _where(parameters.get("from", ""), parameters.get("to", ""))
+        page["sql"] = f"SELECT *\nFROM {table}\n{where}LIMIT 100"
+        page["runs"] = page_request.may("data", table)
     elif DATASET.fullmatch(opened):
         try:
             opened_query = visible(
@@ -85,6 +106,8 @@ def _empty(page_request: PageRequest, sql: str) -> QueryPage:
         "at": "",
         "limit": ROWS,
         "after": 0,
+        "order": "",
+        "runs": False,
         "answer": None,
         "seconds": None,
         "problem": None,
@@ -104,7 +127,7 @@ def _shown(page_request: PageRequest, page: QueryPage) -> Mapping[str, Any]:
     return {
         "caret": _caret(page),
         "cut": _cut(page),
-        "numbers": NUMBERS,
+        "is_plan": _is_plan(page),
         "commands": [
             ("Shell", f"headgate query {shlex.quote(sql)}{options}"),
             (
@@ -120,6 +143,14 @@ def _cut(page: QueryPage) -> Mapping[tuple[int, int], int]:
     answer = page["answer"]
     cells = [] if answer is None else answer["cut"]
     return {(cell["row"] - page["after"], cell["column"]): cell["size_bytes"] for cell in cells}
+
+
+def _is_plan(page: QueryPage) -> bool:
+    """Also of a query whose columns have these names, and texts as values."""
+    answer = page["answer"]
+    if answer is None or [column["name"] for column in answer["columns"]] != EXPLAINED:
+        return False
+    return all(isinstance(cell, str) for row in answer["rows"] for cell in row)
 
 
 def _caret(page: QueryPage) -> str:
@@ -163,7 +194,7 @@ def _ask(request: Request, fields: Fields, cancel: Cancel) -> Response:
             else _answered(page_request, fields, page, cancel)
         )
     except HeadgateError as error:
-        page = _refused(page_request, page, error)
+        page = _refused(page_request, page, error, is_explained=fields.get("do") == "explain")
     if wants_json(request):
         return JSONResponse(page)
     return QUERY.show(page_request, page, overview.newest_event(page_request.context))
@@ -178,19 +209,23 @@ def _filled(page_request: PageRequest, fields: Fields) -> QueryPage:
         fields.get("at", "").strip()[:100],
     )
     page["limit"] = min(number_of(fields.get("limit", "")) or ROWS, MOST_ROWS)
-    page["after"] = number_of(fields.get("after", "")) or 0
+    after, _, order = fields.get("after", "").partition(" ")
+    page["after"] = number_of(after) or 0
+    page["order"] = order if ORDER.fullmatch(order) else ""
     page["dataset"] = fields.get("dataset", "").strip()[:500]
     return page
 
 
-def _refused(page_request: PageRequest, page: QueryPage, error: HeadgateError) -> QueryPage:
+def _refused(
+    page_request: PageRequest, page: QueryPage, error: HeadgateError, *, is_explained: bool
+) -> QueryPage:
     """The first problem with a place, or words."""
     problems, sent = getattr(error, "problems", ()), f"{page['sql']} {page['dataset']}"
     if problems:
-        return {
-            **page,
-            "problem": hidden.problem(page_request.context, json_views.problem(problems[0]), sent),
-        }
+        detail = hidden.problem(page_request.context, json_views.problem(problems[0]), sent)
+        if is_explained and detail["line"]:
+            detail["line"] -= EXPLAIN.count("\n")
+        return {**page, "problem": detail}
     return {**page, "refused": words(page_request.context, str(error), sent)}
 
 
@@ -212,11 +247,34 @@ def _answered(
     if len(page["sql"]) > SQL_MOST:
         raise BadForm(f"a query has at most {SQL_MOST:,} characters")
     all_queries, started = page_request.services.queries, time.monotonic()
-    if page["after"] and (result := fields.get("result", "")):
-        page_of_rows = queries.page(page_request.context, all_queries, result, page["after"], SHOWN)
+    if fields.get("after") and (result := fields.get("result", "")):
+        bounds = replace(SHOWN, order=row_order(page["order"]))
+        page_of_rows = queries.page(
+            page_request.context, all_queries, result, page["after"], bounds
+        )
         return {**page, "answer": page_of_rows.answer()}
-    query_request = queries.QueryRequest(
-        page["sql"],
+    page_of_rows = queries.answer(
+        page_request.context,
+        all_queries,
+        page_request.branch,
+        _query_request(fields, page),
+        cancel=cancel,
+        bounds=SHOWN,
+    )
+    return {
+        **page,
+        "after": 0,
+        "order": "",
+        "answer": page_of_rows.answer(),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+
+
+def _query_request(fields: Fields, page: QueryPage) -> queries.QueryRequest:
+    """Raises BadAddress, BadForm."""
+    is_explained = fields.get("do") == "explain"
+    return queries.QueryRequest(
+        f"{EXPLAIN}{page['sql']}" if is_explained else page["sql"],
         _parameters(page["parameters"]),
         page["limit"],
         at=_moment(page["at"]),
@@ -224,20 +282,6 @@ def _answered(
         id=_id(fields),
         engine=page["engine"],
     )
-    page_of_rows = queries.answer(
-        page_request.context,
-        all_queries,
-        page_request.branch,
-        query_request,
-        cancel=cancel,
-        bounds=SHOWN,
-    )
-    return {
-        **page,
-        "after": 0,
-        "answer": page_of_rows.answer(),
-        "seconds": round(time.monotonic() - started, 3),
-    }
 
 
 def _id(fields: Fields) -> str | None:
@@ -303,6 +347,7 @@ def download(request: Request) -> Response:
 ROUTES: list[Route] = [
     Route("/query/result.{kind}", download, methods=["GET"]),
     Route("/query/cancel", cancel, methods=["POST"]),
+    *query_result_pages.ROUTES,
     *both("/query", QUERY),
     Route("/query", ask, methods=["POST"]),
 ]

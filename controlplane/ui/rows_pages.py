@@ -68,7 +68,7 @@ def _selection(page_request: PageRequest) -> RowSelection | None:
 
 
 def _note(page_request: PageRequest, name: str, selected: RowSelection) -> None:
-    """In the audit: whichever copy is read, the rows are."""
+    """In the audit: a read of a cached copy is a read of the rows."""
     detail: Mapping[str, JsonValue] = {"generation": selected.generation, "limit": ROWS}
     audit.note_read(page_request.context, "page", page_request.branch, name, detail)
 

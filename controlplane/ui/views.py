@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, cast
 
 from typing_extensions import TypeIs
@@ -23,24 +23,29 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.answers.components import DataflowText
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints
-from controlplane.operations.explore import partitions, waves
+from controlplane.operations.explore import partition_times, partitions, waves
 from controlplane.operations.inspect import (
     causes,
+    check_history,
     components,
     data_diff,
     dataset_facts,
     datasets,
     json_views,
+    lineage,
     open_problems,
     overview,
     past_texts,
+    trends,
     work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible
+from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.ports.row_diff import no_comparison
-from controlplane.ui import moments, ranges
+from controlplane.ui import moments, ranges, time_axis
 from controlplane.ui.page_types import (
     BlueprintPage,
+    ColumnsDrawn,
     DatasetPage,
     FlowPage,
     FlowsPage,
@@ -68,6 +73,7 @@ HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 FAILED = 10  # partitions that are named
+WORK = 400  # partitions that failed, or have work to do, that are marked
 NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 WORDS: Mapping[str, str] = {
     "dataset": "a table that a component of a dataflow makes, in partitions",
@@ -79,7 +85,7 @@ WORDS: Mapping[str, str] = {
     "reused": "a result that was computed before and is taken as it is; nothing runs",
     "each": "the mode of an input that is read partition by partition",
     "by": "the mode of an input that is read by key: only changed keys are computed",
-    "all": "the mode of an input that is read whole, whatever changed of it",
+    "all": "the mode of an input that is read whole for each change",
     "stale": "what the dataset is made of has changed; it is computed next",
     "overdue": "the newest data is older than the `freshness` of the dataset allows",
     "blocked": "a dataset upstream failed; it goes on once that is mended",
@@ -103,7 +109,9 @@ KEYS: Mapping[str, str] = {
     "g s": "sources",
     "arrow keys": "along the edges of a graph, and up and down its columns",
     "Enter": "open what is chosen",
-    "f": "fit the graph",
+    "f": "fit the graph to its width",
+    "double click": "open a dataset from its box",
+    "Shift and arrows": "choose a range of partitions",
     "Space": "choose what the focus is on, in a list",
     "Ctrl and wheel": "zoom",
 }
@@ -133,6 +141,12 @@ def overdue(thing: Mapping[str, object]) -> DatasetFreshness | None:
     return age if age and age["late"] else None
 
 
+def warnings(status: Mapping[str, object]) -> int:
+    """How many expectations of a dataset warn."""
+    levels = cast("Mapping[str, Sequence[str]]", status.get("checks", {}))
+    return len(levels.get("warning", ()))
+
+
 def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
     states = Counter[State](thing["state"] for thing in (*flow["datasets"], *flow["targets"]))
     return {
@@ -143,6 +157,7 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
         "description": text["description"],
         "states": {state: states[state] for state in WORST_FIRST if states[state]},
         "overdue": sum(overdue(dataset_status) is not None for dataset_status in flow["datasets"]),
+        "warnings": sum(map(warnings, flow["datasets"])),
         "datasets": len(flow["datasets"]),
         "targets": len(flow["targets"]),
         "partitions": sum(d["partitions"] for d in flow["datasets"]),
@@ -175,8 +190,22 @@ class PastPlace:
     before: str = ""
 
 
-def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowPage:
-    """Raises NotFound, BadAddress."""
+@dataclass(frozen=True, slots=True)
+class ColumnRequest:
+    """The columns of a dataset, and the one whose lineage is drawn; an empty name for none."""
+
+    dataset: str
+    column: str
+
+
+def flow(
+    ctx: Context,
+    branch: str,
+    name: str,
+    past_request: PastPlace,
+    column_request: ColumnRequest | None = None,
+) -> FlowPage:
+    """`column_request`: None if no column is looked at. Raises NotFound, BadAddress."""
     overall = visible(ctx, overview.status(ctx, branch))
     status = next((named for named in overall["dataflows"] if named["name"] == name), None)
     if status is None:
@@ -202,7 +231,33 @@ def flow(ctx: Context, branch: str, name: str, past_request: PastPlace) -> FlowP
         ),
         "moment": moment,
         "stuck": moments.stuck(moment, parts["edges"], _generations(status)) if moment else [],
+        "columns": _columns(ctx, branch, states, column_request),
     }
+
+
+def _columns(
+    ctx: Context, branch: str, states: Mapping[str, State], request: ColumnRequest | None
+) -> ColumnsDrawn | None:
+    """The columns of one dataset that the page may show. Raises NotFound for a column that it does
+    not have."""
+    if request is None or request.dataset not in states:
+        return None
+    lineage_request = LineageRequest(request.dataset, request.column or None)
+    upstream = lineage.lineage(ctx, branch, lineage_request)
+    drawn: ColumnsDrawn = {
+        "dataset": request.dataset,
+        "columns": list(upstream["facet"]["fields"]),
+        "column": None,
+        "links": [],
+        "left_out": 0,
+    }
+    if request.column:
+        downward = replace(lineage_request, direction="downstream")
+        downstream = lineage.lineage(ctx, branch, downward)
+        drawn["column"] = upstream["columns"][0]
+        drawn["links"] = upstream["links"] + downstream["links"]
+        drawn["left_out"] = upstream["more"] + downstream["more"]
+    return visible(ctx, drawn)
 
 
 def _generations(status: DataflowStatus) -> dict[str, tuple[State, int]]:
@@ -252,9 +307,15 @@ def dataset(
         "states": {},
         "code": None,
         "history": None,
+        "trends": None,
         "partitions": None,
         "ranges": None,
+        "axis": None,
+        "work": [],
+        "is_more_work": False,
+        "times": {},
         "checks": None,
+        "check_points": None,
         "records": None,
         "changed": None,
         "failed": None,
@@ -271,10 +332,14 @@ def dataset(
             ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
         )
         page["history"] = visible(ctx, history)
+    if "history" in parts and page["history"]:
+        page["trends"] = trends.of_generations(page["history"]["items"])
     if "checks" in parts:
         page["checks"] = visible(ctx, datasets.checks(ctx, branch, name))
+        page["check_points"] = check_history.of_dataset(ctx, branch, name)
     if answer["generation"] and "partitions" in parts:
         _add_partitions(ctx, branch, page, answer, chosen, within)
+        _add_work(ctx, branch, page, within)
     return page
 
 
@@ -313,10 +378,45 @@ def _add_partitions(
         None,
     )
     if answer["partitions"] > ranges.CELLS or not within.is_all:
-        page["ranges"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
+        page["ranges"], page["axis"] = ranges.read_ranges(ctx, branch, name, within, chosen, before)
         return
     page["changed"] = _changed(ctx, branch, name, chosen, before)
     page["partitions"] = datasets.partitions(ctx, branch, name, after=None, limit=ranges.CELLS)
+    keys = list(fragments_of(page))
+    axis = ranges.axis_of(keys, [1] * len(keys))
+    if axis is not None and time_axis.has_one_key_each(axis["period"], keys):
+        page["axis"] = axis
+
+
+def _add_work(ctx: Context, branch: str, page: DatasetPage, within: KeysWithin) -> None:
+    """Add the partitions with work in the range, and the times of those that are shown one by
+    one."""
+    name = page["dataset"]["name"]
+    keys = partitions.KeyPage(after=within.after, limit=WORK)
+    for work in ("failed", "to_do"):
+        answer = partitions.with_work(ctx, branch, name, work, keys)
+        fitting = [
+            partition
+            for partition in answer["items"]
+            if within.last is None or partition["partition"] <= within.last
+        ]
+        page["work"] += fitting
+        if answer["next"] is not None and len(fitting) == len(answer["items"]):
+            page["is_more_work"] = True
+    page["times"] = partition_times.times_of(ctx, fragments_of(page).values())
+
+
+def fragments_of(page: DatasetPage) -> dict[str, str]:
+    """The fragments of partitions that are shown one by one, by their keys."""
+    if page["partitions"] is not None:
+        listed = page["partitions"]["items"]
+        return {part["partition"]: part["fragment"] for part in listed if part["fragment"]}
+    if page["ranges"] is None:
+        return {}
+    single = [part for part in page["ranges"]["items"] if part["partitions"] == 1]
+    if len(single) > ranges.CELLS:
+        return {}
+    return {part["last"]: part["digest"] for part in single}
 
 
 def _changed(

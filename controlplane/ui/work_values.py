@@ -19,9 +19,10 @@ from controlplane.core.model.answers import (
 )
 from controlplane.core.model.answers.health import Computation
 from controlplane.core.model.answers.plans import SourceChange
+from controlplane.core.model.answers.spending import CostAnswer
 from controlplane.core.model.answers.status import FreshnessEntry, ListingLateness, SourceLag
 from controlplane.core.model.answers.trust import TrustEntry
-from controlplane.core.model.answers.work import AttemptAnswer, PastRun
+from controlplane.core.model.answers.work import AttemptAnswer, AttemptFault, PastRun
 
 
 class ActivityPage(TypedDict):
@@ -36,12 +37,25 @@ class ActivityPage(TypedDict):
     audit: list[AuditEntry] | None
 
 
+class CostPage(TypedDict):
+    """What the work of the last days cost. `flow`: empty for all dataflows."""
+
+    flow: str
+    days: int
+    dataflows: list[str]
+    cost: CostAnswer
+
+
 class AttemptPage(TypedDict):
-    """`log`: the last lines of its driver, which are about other attempts of its own as well;
-    `problem`: why there are none to be seen."""
+    """`faults`: the first tasks that it did not do. `log`: the last lines about it, from line
+    `first` on. `is_own`: the log names it; else the lines are those of its driver. `problem`: why
+    there are none to be seen."""
 
     attempt: AttemptAnswer
+    faults: list[AttemptFault]
     log: str
+    first: int
+    is_own: bool
     problem: str | None
 
 

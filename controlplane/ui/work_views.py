@@ -11,6 +11,7 @@ from controlplane.core.model.branches import MAIN
 from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
 from controlplane.operations.inspect import (
+    attempt_faults,
     audit,
     branch_diff,
     data_age,
@@ -54,13 +55,21 @@ def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> Activ
 
 def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:
     """Raises NotFound."""
-    shown = visible(ctx, tasks.attempt(ctx, id))
+    page: AttemptPage = {
+        "attempt": visible(ctx, tasks.attempt(ctx, id)),
+        "faults": visible(ctx, attempt_faults.of_attempt(ctx, id)),
+        "log": "",
+        "first": 1,
+        "is_own": True,
+        "problem": None,
+    }
     if not with_log:
-        return {"attempt": shown, "log": "", "problem": "this token may not see what drivers said"}
+        return {**page, "problem": "this token may not see logs"}
     try:
-        return {"attempt": shown, "log": tasks.log(ctx, id, LOG_LINES, of), "problem": None}
+        log = tasks.log(ctx, id, LOG_LINES, of)
     except (HeadgateError, OSError) as error:
-        return {"attempt": shown, "log": "", "problem": words(ctx, str(error))}
+        return {**page, "problem": words(ctx, str(error))}
+    return {**page, "log": log.text, "first": log.first, "is_own": log.is_own}
 
 
 def checks(ctx: Context, branch: str, state: str) -> ChecksPage:

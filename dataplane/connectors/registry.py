@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from dataplane.contract.claims import WriteTask
-from dataplane.contract.jobs import FILES, ConnectJob, ListJob, WriteJob
+from dataplane.contract.jobs import FILES, NOTICES, ConnectJob, ListJob, WriteJob
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.source_objects import ListedPartition, ListingResult
 from dataplane.listing.files import check_folder, list_files
@@ -62,7 +62,7 @@ Checker: TypeAlias = Callable[[ConnectJob], None]
 
 T = TypeVar("T")
 # By connector, what its packages are installed by
-EXTRAS = {"kafka": "kafka"}
+EXTRAS = {"kafka": "kafka", "iceberg": "iceberg"}
 
 
 def _with_its_packages(find: Callable[[str], T]) -> Callable[[str], T]:
@@ -93,6 +93,10 @@ def lister(connector: str) -> Lister:
             from dataplane.connectors.delta.change_listing import partitions as of_delta
 
             return _listing(of_delta)
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_listing import partitions as of_iceberg
+
+            return _listing(of_iceberg)
         case "jdbc":
             from dataplane.connectors.jdbc.jdbc_listing import partitions
 
@@ -123,15 +127,25 @@ def lister(connector: str) -> Lister:
 def awaiter(connector: str) -> Awaiting:
     match connector:
         case "files" | "delta":
-            from dataplane.listing.folder_watch import await_news as await_change
-
-            return await_change
+            return _await_change
         case "kafka":
             from dataplane.connectors.kafka.kafka_listing import await_news
 
             return await_news
         case _:
             raise _unknown(connector)
+
+
+def _await_change(job: ListJob, is_over: Callable[[], bool]) -> None:
+    """By notices of an object store, where it sends them; else of the operating system."""
+    if any(name.startswith(NOTICES) for name in job.get("settings") or {}):
+        from dataplane.connectors.kafka.object_notices import await_notice
+
+        await_notice(job, is_over)
+    else:
+        from dataplane.listing.folder_watch import await_news as await_folder
+
+        await_folder(job, is_over)
 
 
 def _list_files(job: ListJob, context: ListingContext) -> ListingResult:
@@ -154,6 +168,10 @@ def reader(connector: str) -> SourceWork:
             from dataplane.connectors.delta.change_reader import reading as reading_delta
 
             return _reading(reading_delta)
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_reader import reading as reading_iceberg
+
+            return _reading(reading_iceberg)
         case "jdbc":
             from dataplane.connectors.jdbc.jdbc_reader import reading
 
@@ -221,6 +239,10 @@ def checker(connector: str) -> Checker:
             from dataplane.connectors.delta.change_listing import check as check_delta
 
             return check_delta
+        case "iceberg":
+            from dataplane.connectors.iceberg.iceberg_listing import check as check_iceberg
+
+            return check_iceberg
         case "jdbc":
             from dataplane.connectors.jdbc.check import check
 

@@ -95,7 +95,16 @@ def _key(logic: str, ids: Mapping[str, str], read: Mapping[str, bytes]) -> bytes
     return task_key(bytes.fromhex(logic), {**slots, **read})
 
 
+class EarlierMessages(TypedDict):
+    """What came before a slice of a topic: the newest event times in microseconds since 1970, by
+    partition of the topic. `listed_ms`: when the slice was listed; 0: not known."""
+
+    newest_us: dict[str, int]
+    listed_ms: int
+
+
 class TransformTask(FilesTask):
+    earlier: NotRequired[EarlierMessages]  # where late rows are taken out
     # Of a fold: a content that ends the run, for the next task read it before
     was: NotRequired[list[int] | None]
     then: NotRequired[list[FollowingTask]]

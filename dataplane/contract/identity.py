@@ -37,8 +37,25 @@ def schema_id(schema: Schema) -> bytes:
     return digest("schema/1", schema=encoded(schema))
 
 
-def fragment_id(schema: Schema | Encoded, content: Content) -> bytes:
-    return digest("fragment/1", schema=encoded(schema), content=tuple(content))
+class MeasuredBy(NamedTuple):
+    """By which rule the event times of a slice's rows were measured, and when the slice was listed
+    (in milliseconds since 1970)."""
+
+    column: str
+    max_ahead_us: int
+    listed_ms: int
+
+
+def fragment_id(
+    schema: Schema | Encoded, content: Content, measured: MeasuredBy | None = None
+) -> bytes:
+    """`measured`: the same rows have other event times by another rule, and these stand in the
+    fragment. None: it has no event times."""
+    if measured is None:
+        return digest("fragment/1", schema=encoded(schema), content=tuple(content))
+    return digest(
+        "fragment/2", schema=encoded(schema), content=tuple(content), measured=tuple(measured)
+    )
 
 
 def pack_id(schema: Schema, content: Content) -> bytes:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-SCHEMES: Final = ("postgresql", "mariadb", "mysql")  # of URLs: databases that are known
+# Of URLs: the databases that are read and written
+SCHEMES: Final = ("postgresql", "mariadb", "mysql", "sqlserver", "oracle")
 _ENCODED: Final = re.compile("%([0-9A-Fa-f]{2})")
 _NAMES_CODE: Final = re.compile(
     r"factory|class|plugin|provider|verifier|callback|file|keytab|jaas|^driver$|^service$|librar",

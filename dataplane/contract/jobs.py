@@ -23,6 +23,9 @@ Options: TypeAlias = Mapping[str, str]
 # The keys of a connector's settings are its own. `Any`: the language has checked the types, each
 # connector knows them.
 ConnectorSettings: TypeAlias = Mapping[str, Any]
+NOTICES = (
+    "notices."  # starts settings of files: how Kafka is reached that has events of their store
+)
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
 
@@ -122,13 +125,30 @@ class WriteJob(TypedDict):
 # --- work of drivers: sources -------------------------------------------------------------------
 
 
+class EventTimeRule(TypedDict):
+    """Which column is the time of an event, and how far ahead of its listing it counts."""
+
+    column: str
+    max_ahead_s: float
+
+
+class LateRule(EventTimeRule):
+    """A row is late if its time is more than a delay before that of an earlier offset of its
+    partition. `fails`: a late row fails its task."""
+
+    delay_us: int
+    fails: bool
+
+
 class DropRule(TypedDict):
-    """A condition, and what becomes of rows that fail it: dropped, or kept apart."""
+    """A condition, and what becomes of rows that fail it: dropped, or kept apart. `late`: in place
+    of the text of a condition."""
 
     id: str
     name: str
     check: str
     quarantine: NotRequired[bool]
+    late: NotRequired[LateRule]
 
 
 class DropRules(TypedDict):
@@ -175,13 +195,6 @@ class InferJob(SourceJob):
 class FootersJob(SourceJob):
     """The job of tasks that ask whether a version without the table of types read source objects as
     they are."""
-
-
-class EventTimeRule(TypedDict):
-    """Which column is the time of an event, and how far ahead of its listing it counts."""
-
-    column: str
-    max_ahead_s: float
 
 
 class ParseJob(SourceJob, FragmentJob):
@@ -240,7 +253,7 @@ class FoldJob(TypedDict):
 
 
 class Logic(FragmentJob):
-    """What a transform computes, whatever its language."""
+    """What a transform computes, in SQL or Python."""
 
     spark: JobSparkSettings
     params: Parameters

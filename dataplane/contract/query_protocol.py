@@ -8,7 +8,7 @@ is a `J`, with a JSON object.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal, TypeAlias, TypedDict
+from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.schemas import Json, Schema
 
@@ -50,11 +50,13 @@ def named(reference: TableReference) -> tuple[str, str, str]:
 
 
 class QueryTable(TypedDict):
-    """The files of what a reference means, as paths in the lake, and their schema."""
+    """The files of what a reference means, as paths in the lake, and their schema. `rows`: of a
+    view of the service, in place of files: values in the order of the schema, times as text."""
 
     reference: TableReference
     files: list[str]
     schema: Schema
+    rows: NotRequired[list[list[Json]]]
 
 
 class Inspect(TypedDict):
@@ -107,10 +109,17 @@ class StopQuestion(TypedDict):
     question: int
 
 
+class RowOrder(TypedDict):
+    """By the values of a column, counted from 0; NULL comes last."""
+
+    column: int
+    descending: bool
+
+
 class PageQuestion(TypedDict):
     """Rows of an Arrow stream that lies in a file of this machine: pieces of a JSON array. It ends
     with the row before the one that would take it beyond `page_bytes`; values beyond `cell_bytes`
-    are cut."""
+    are cut. `order`: None for that of the stream."""
 
     ask: Literal["page"]
     path: str
@@ -118,6 +127,7 @@ class PageQuestion(TypedDict):
     limit: int
     page_bytes: int
     cell_bytes: int
+    order: RowOrder | None
 
 
 FileForm: TypeAlias = Literal["csv", "json", "parquet"]

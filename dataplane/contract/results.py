@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
-from dataplane.contract.identity import Content
+from dataplane.contract.identity import Content, MeasuredBy
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import ListingResult
 from dataplane.contract.transform_lineage import ColumnLineage
@@ -24,13 +24,20 @@ DEALT = "/"  # begins the name of an output that is one of many partitions
 
 
 class MeasuredTimes(TypedDict):
-    """The newest event times of messages, by partition of their topic, in microseconds since 1970.
-    `ahead`: rows that are left out, as their times are too far ahead. `listed_ms`: when the
-    messages were listed; 0: not known."""
+    """The newest and the least event times of messages, by partition of their topic, in microseconds
+    since 1970, by the rule of a job.
+
+    `behind_us`: how far a message is behind an earlier one, at most; absent where messages do not
+    stand in the order of their offsets. `ahead`: rows that are left out of the newest times, as
+    their times are too far ahead. `listed_ms`: when the messages were listed; 0: not known.
+    """
 
     column: str
+    max_ahead_s: float
     listed_ms: int
     newest_us: dict[str, int]
+    least_us: dict[str, int]
+    behind_us: dict[str, int]
     ahead: int
 
 
@@ -211,6 +218,15 @@ class Manifest(TypedDict):
 def partition_result(result: TaskResult | Output) -> tuple[Schema, Content, list[FileEntry]]:
     """The parts of a `done` parse or transform result."""
     return result["schema"], Content(*result["content"]), result["files"]
+
+
+def measured_by(files: Iterable[FileEntry]) -> MeasuredBy | None:
+    """The rule of the event times of a fragment's files; None where they have none."""
+    times = next((file["times"] for file in files if "times" in file), None)
+    if times is None or "least_us" not in times:  # by an earlier version
+        return None
+    max_ahead_us = round(times["max_ahead_s"] * 1_000_000)
+    return MeasuredBy(times["column"], max_ahead_us, times["listed_ms"])
 
 
 def output_results(result: TaskResult) -> Mapping[str, TaskResult | Output]:

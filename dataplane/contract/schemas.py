@@ -47,6 +47,7 @@ class Field(TypedDict):
 
 
 Schema: TypeAlias = StructType
+EVENT_TIME_TYPES = ("timestamp", "timestamp_ntz")
 
 
 def field_of(name: str, kind: Type) -> Field:

@@ -97,7 +97,7 @@ def isolate(
     attempt.check()
     try:
         return dict(work(tasks))
-    except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of a task
+    except Exception as e:  # noqa: BLE001  # any failure is the outcome of a task
         attempt.check()
         error, named = _error_of(e, explain), labels_in(str(e)) if hints else frozenset()
     if len(tasks) == 1 or (error["kind"] == "infrastructure" and error["condition"] != GONE):

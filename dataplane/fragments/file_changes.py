@@ -20,8 +20,8 @@ from dataplane.contract.schemas import Json, Schema, field_of, in_order, struct_
 from dataplane.fragments import row_diff
 from dataplane.fragments.arrow import BATCH_ROWS, arrow_schema
 from dataplane.fragments.filtering import chosen
-from dataplane.fragments.row_diff import DistinctRows
 from dataplane.fragments.row_rendering import render
+from dataplane.fragments.rows_of_sides import DistinctRows, RowDiffRequest
 from dataplane.storage.lake import open_lake
 from dataplane.task_failures import TaskFailure
 
@@ -82,12 +82,13 @@ def _of_one_side(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
 
 def _compared(request: FileChangesRequest) -> Iterator[pa.RecordBatch]:
     """In the order of all columns."""
-    compared: row_diff.RowDiffRequest = {
+    compared: RowDiffRequest = {
         "lake": request["lake"],
         "before": request["before"],
         "after": request["after"],
         "schema": _schema_of(request),
         "key": [],
+        "column": "",
         "samples": 0,
         "scratch": request["scratch"],
         "memory_bytes": request["memory_bytes"],

@@ -1,19 +1,12 @@
 """Waiting for changes of local folders, by the operating system's notices (inotify on Linux).
 
-Each location has a watch of its own, which a process keeps from one wait to the next, so that no
-change between them is lost. The first wait for a location ends at once: nothing is known of the
-time before its watch. So does the first one after its folders changed, which has a new watch.
+A watch is replaced once other folders are to be watched.
 """
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,19 +14,15 @@ from dataplane.contract.delta_log import LOG
 from dataplane.contract.jobs import ListJob, connector_of
 from dataplane.listing.glob import base_folder, folders, leads_on, matcher
 from dataplane.listing.local_files import local_path
+from dataplane.listing.source_watch import IsOver, SourceWatch, SourceWatches
 
 if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 MOST_WATCHES = 100  # Linux gives a user 128 (fs.inotify.max_user_instances)
 MOST_FOLDERS = 5_000  # of a watch, whose start keeps the interpreter's lock
-CHECK_S = 0.25
-UNWATCHED_S = 60.0  # between listings of a folder that cannot be watched
 DEBOUNCE_MS, STEP_MS, TIMEOUT_MS = 400, 50, 500
 DELETED = 3  # kind of a notice
-log = logging.getLogger(__name__)
-
-IsOver = Callable[[], bool]
 
 
 class WatchedPlace(NamedTuple):
@@ -54,14 +43,13 @@ def place_of(job: ListJob) -> WatchedPlace:
     return WatchedPlace(job["listing"], folder.rstrip("/"), path.removeprefix(folder))
 
 
-class FolderWatch:
-    """A watch of a place. `changes` counts its changes, `served` are those that a wait ended for.
-    Raises OSError where there can be none."""
+class FolderWatch(SourceWatch):
+    """A watch of a local place. Raises OSError where there can be none."""
 
     def __init__(self, place: WatchedPlace) -> None:
-        self.place, self.changes, self.served, self.waits = place, 0, 0, 0
+        super().__init__()
+        self.place = place
         self._finds, self._may_hold = matcher(place.names), leads_on(place.names)
-        self._changed, self._stop = threading.Condition(), threading.Event()
         self._identity, self._folders = _identity(place.folder), _folders(place)
         self._notices = _notices(self._folders)
         # A folder that came before its parent was watched gives no notice
@@ -77,30 +65,12 @@ class FolderWatch:
             return False
         return is_same and not self._is_stale and self._thread.is_alive()
 
-    def has_changed(self, since: int, wait_s: float) -> bool:
-        """Whether there are other changes than so many, at once or in so many seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.changes != since, wait_s)
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        self.waits += 1
-        try:
-            yield
-        finally:
-            self.waits -= 1
-
     def close(self) -> None:
         """End it, and the waits for it."""
         self._is_stale = True
         self._stop.set()
         self._thread.join(2 * TIMEOUT_MS / 1000)
         self._count_change()
-
-    def _count_change(self) -> None:
-        with self._changed:
-            self.changes += 1
-            self._changed.notify_all()
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -148,80 +118,18 @@ def _notices(watched: set[str]) -> RustNotify:
         raise OSError(str(e)) from e
 
 
-class FolderWatches:
-    """Watches by place, the one used last at the end. Safe for threads."""
-
-    def __init__(self, most: int = MOST_WATCHES) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._by_place: dict[WatchedPlace, FolderWatch] = {}
-        atexit.register(self.close)
-
-    def of(self, place: WatchedPlace) -> tuple[FolderWatch, bool]:
-        """The watch of a place, and whether it is new. Raises OSError."""
-        with self._lock:
-            present = self._by_place.pop(place, None)
-            if present is not None and present.is_current():
-                self._by_place[place] = present
-                return present, False
-        if present is not None:
-            present.close()
-        self._make_room()
-        watch = FolderWatch(place)
-        with self._lock:
-            other = self._by_place.pop(place, None)
-            self._by_place[place] = watch
-        if other is not None:
-            other.close()
-        return watch, True
-
-    def _make_room(self) -> None:
-        """Close the watch used longest ago, but none with a wait. OSError where all have one."""
-        with self._lock:
-            if len(self._by_place) < self._most:
-                return
-            idle = (place for place, watch in self._by_place.items() if not watch.waits)
-            place = next(idle, None)
-            if place is None:
-                raise OSError(f"{self._most} other places are watched")
-            closed = self._by_place.pop(place)
-        closed.close()
-
-    def close(self) -> None:
-        with self._lock:
-            watches = list(self._by_place.values())
-            self._by_place.clear()
-        for watch in watches:
-            watch.close()
+FolderWatches = SourceWatches[WatchedPlace, FolderWatch]
 
 
-_watches = FolderWatches()
+def folder_watches(most: int = MOST_WATCHES) -> FolderWatches:
+    return FolderWatches(FolderWatch, most)
+
+
+_watches = folder_watches()
 
 
 def await_news(job: ListJob, is_over: IsOver, watches: FolderWatches = _watches) -> None:
     """Wait until the job's place changes, for `wait_s` at most, or until `is_over`. Raises
     TaskFailure for a location that is no local path."""
-    place, until = place_of(job), time.monotonic() + job["wait_s"]
-    try:
-        watch, is_new = watches.of(place)
-    except OSError as e:
-        name = place.folder or "/"
-        log.warning("%s cannot be watched, and is listed once in %d s: %s", name, UNWATCHED_S, e)
-        _pause(min(until, time.monotonic() + UNWATCHED_S), is_over)
-        return
-    if is_new:
-        return
-    since = watch.served
-    with watch.waiting():
-        while not is_over() and (left_s := until - time.monotonic()) > 0:
-            if watch.has_changed(since, min(left_s, CHECK_S)):
-                break
-        else:
-            if is_over():
-                return
-    watch.served = watch.changes  # a change during the listing ends the next wait
-
-
-def _pause(until: float, is_over: IsOver) -> None:
-    while not is_over() and (left_s := until - time.monotonic()) > 0:
-        time.sleep(min(left_s, CHECK_S))
+    place = place_of(job)
+    watches.await_change(place, place.folder or "/", job["wait_s"], is_over)

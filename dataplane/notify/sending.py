@@ -18,7 +18,7 @@ Settings: TypeAlias = Mapping[str, str | list[str]]
 
 
 def send(job: NotifyJob) -> None:
-    """TaskFailure in words, or whatever a client raised."""
+    """TaskFailure in words, or any error of a client."""
     _SENDERS[job["to"]](job["settings"], job["message"])
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dataplane.contract.query_protocol import ProcessBounds, QueryTable
 from dataplane.contract.schemas import Schema, struct_of
 from dataplane.fragments.arrow import arrow_schema, arrow_type
-from dataplane.query.duckdb_addresses import catalog_of
+from dataplane.query.duckdb_addresses import OWN, catalog_of
 from dataplane.storage.lake import Lake, LocalLake
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 THREADS = 2
-OWN = "memory"  # DuckDB's name of the database that references without a branch are looked up in
 
 
 @contextmanager
@@ -85,7 +84,7 @@ def _lock(database: duckdb.DuckDBPyConnection) -> None:
 
 def _add(database: duckdb.DuckDBPyConnection, lake: Lake, number: int, table: QueryTable) -> None:
     rows = f"rows_{number}"
-    database.register(rows, dataset(lake, table["files"], table["schema"]))
+    database.register(rows, _rows_of(lake, table))
     reference = table["reference"]
     catalog = _quoted(catalog_of(reference["branch"]) or OWN)
     if reference["branch"]:
@@ -95,6 +94,20 @@ def _add(database: duckdb.DuckDBPyConnection, lake: Lake, number: int, table: Qu
     database.execute(
         f"CREATE VIEW {schema}.{_quoted(reference['table'])} AS SELECT * FROM temp.main.{rows}"
     )
+
+
+def _rows_of(lake: Lake, table: QueryTable) -> Any:
+    """What Arrow reads: the files, or the rows that came along."""
+    import pyarrow as pa
+
+    if "rows" not in table:
+        return dataset(lake, table["files"], table["schema"])
+    schema = _readable(table["schema"])
+    columns = [
+        pa.array([row[place] for row in table["rows"]]).cast(field.type)
+        for place, field in enumerate(schema)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _quoted(name: str) -> str:

@@ -25,6 +25,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _FIRST = re.compile(_NAME)
+OWN = "memory"  # DuckDB's name of the database that references without a branch are looked up in
 RESERVED = frozenset({"main", "memory", "temp", "system"})
 _COMMENT = re.compile(r"/\*|\*/")
 
@@ -74,17 +75,21 @@ def catalog_of(branch: str) -> str:
     return f"{branch} branch" if branch in RESERVED else branch
 
 
-def with_catalogs(text: Quoted, names: Iterable[int]) -> Quoted:
-    """Names of branches that DuckDB keeps for itself become those of `catalog_of`. `names`: where
-    tables with a branch are named, in bytes."""
+def with_catalogs(text: Quoted, branches: Iterable[int], dataflows: Iterable[int]) -> Quoted:
+    """Names that DuckDB keeps for itself become those of `catalog_of` where they are branches, and
+    get a catalog where they are dataflows. `branches`, `dataflows`: where tables begin with a name
+    of that kind, in bytes."""
     parts, places, shifts = list[str](), list[int](), list[int]()
     written = length = 0
-    for at in sorted({len(text.text.encode()[:place].decode(errors="ignore")) for place in names}):
+    flow_places = set(dataflows)
+    for byte in sorted({*branches, *flow_places}):
+        at = len(text.text.encode()[:byte].decode(errors="ignore"))
         match = _FIRST.match(text.text, at)
-        branch = "" if match is None else match[0].strip('"').lower()
-        if match is None or branch not in RESERVED:
+        name = "" if match is None else match[0].strip('"').lower()
+        if match is None or name not in RESERVED:
             continue
-        parts += [text.text[written:at], f'"{catalog_of(branch)}"']
+        engine_name = f'"{OWN}"."{name}"' if byte in flow_places else f'"{catalog_of(name)}"'
+        parts += [text.text[written:at], engine_name]
         length += len(parts[-2]) + len(parts[-1])
         written = match.end()
         places.append(length)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from dataplane.contract.query_protocol import (
@@ -14,7 +14,7 @@ from dataplane.contract.query_protocol import (
 )
 from dataplane.contract.schemas import Json
 from dataplane.fragments.cutting import beginning, encoded, fitted, size_bytes
-from dataplane.query.query_results import stored
+from dataplane.query.query_results import StoredResult, stored
 from dataplane.query.statement import StatementRefused
 
 PIECE_BYTES = 1 << 18
@@ -34,12 +34,12 @@ class Out(Protocol):
 
 
 def write(question: PageQuestion, out: Out) -> PageFound:
-    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for, and
-    OSError where the result is gone."""
+    """Rows to `out` as one JSON array. Raises QueryRefused for a row that no page has room for and
+    for an order that there is not, and OSError where the result is gone."""
     with stored(question["path"]) as result:
         left = question["page_bytes"] - _columns_bytes(result.columns)
         pieces, count, cut = _Pieces(out), 0, list[CutCell]()
-        for values in result.rows(question["offset"], question["limit"]):
+        for values in _rows(result, question):
             row, number = fitted(values, question["cell_bytes"]), question["offset"] + count
             if count and len(row.text) > left:
                 break
@@ -51,6 +51,17 @@ def write(question: PageQuestion, out: Out) -> PageFound:
             cut += [{"row": number, "column": place, "size_bytes": size} for place, size in row.cut]
         pieces.end()
         return {"columns": result.columns, "rows": count, "cut": cut}
+
+
+def _rows(stream: StoredResult, question: PageQuestion) -> Iterator[list[Json]]:
+    order, offset, limit = question["order"], question["offset"], question["limit"]
+    if order is None:
+        yield from stream.rows(offset, limit)
+        return
+    try:
+        yield from stream.sorted_rows(order, offset, limit)
+    except ValueError as e:
+        raise StatementRefused({"kind": "refused", "message": str(e), "at": None}) from e
 
 
 def _columns_bytes(columns: list[QueryColumn]) -> int:

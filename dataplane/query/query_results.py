@@ -6,11 +6,13 @@ JSON values are those of records: decimals, times and binary values are text.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, BinaryIO
 
-from dataplane.contract.query_protocol import QueryColumn, Ran
+from dataplane.contract.query_protocol import QueryColumn, Ran, RowOrder
 from dataplane.contract.schemas import Json
 from dataplane.fragments.arrow import plain_column
 
@@ -67,9 +69,38 @@ class StoredResult:
         row."""
         for batch in _some(self._stream, offset, limit):
             for chunk in _chunks(batch):
-                types = [column["type"] for column in self.columns]
-                values = map(_values, chunk.columns, types)
-                yield from map(list, zip(*values, strict=True))
+                yield from self._rows_of(chunk)
+
+    def sorted_rows(self, order: RowOrder, offset: int, limit: int) -> Iterator[list[Json]]:
+        """The same of all rows in this order. One number of each row is held, and one row: the
+        stream stays in its file. Raises ValueError for a column that has no order."""
+        batches = list(self._stream)
+        starts = list(accumulate((batch.num_rows for batch in batches), initial=0))
+        for place in self._places(batches, order)[offset : offset + limit].to_pylist():
+            number = bisect_right(starts, place) - 1
+            yield from self._rows_of(batches[number].slice(place - starts[number], 1))
+
+    def _places(self, batches: Sequence[pa.RecordBatch], order: RowOrder) -> pa.Array:
+        """The numbers of all rows, in this order."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        place = order["column"]
+        if place >= len(self.columns):
+            raise ValueError(f"the result has no column {place + 1}")
+        column_type = self._stream.schema.field(place).type
+        column = pa.chunked_array([batch.column(place) for batch in batches], column_type)
+        direction = "descending" if order["descending"] else "ascending"
+        try:
+            return compute.array_sort_indices(column, order=direction)
+        except pa.ArrowNotImplementedError as e:
+            kind = self.columns[place]["type"]
+            raise ValueError(f"rows cannot be sorted by values of type {kind}") from e
+
+    def _rows_of(self, batch: pa.RecordBatch) -> Iterator[list[Json]]:
+        types = [column["type"] for column in self.columns]
+        values = map(_values, batch.columns, types)
+        yield from map(list, zip(*values, strict=True))
 
 
 @contextmanager

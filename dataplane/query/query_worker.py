@@ -126,7 +126,7 @@ class QueryWorker:
                 database.database_of(self._lake, question["tables"], self._bounds) as opened,
                 _deadline(opened, question["seconds"]),
             ):
-                opened.execute(statement.text.text, question["parameters"] or None)
+                opened.execute(statement.sql, question["parameters"] or None)
                 return query_results.write(opened, Pieces(self._out), question["limit"])  # type: ignore[arg-type]  # as much of a file as Arrow needs
         except Exception as error:
             raise self._users_error(error, statement, question) from error

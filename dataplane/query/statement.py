@@ -6,6 +6,7 @@ The locked database refuses all this a second time, or does not have it.
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ REFUSED_FUNCTIONS = frozenset(
 SHOWN = frozenset({"DESCRIBE", "SUMMARY"})
 MESSAGE_MOST = 4_000  # characters
 NOWHERE = 2**63  # DuckDB's place where there is none
+# Before a query: the plan of it, or its plan with what each step took
+_EXPLAIN = re.compile(r"\s*(EXPLAIN(?:\s+ANALYZE)?)\b", re.IGNORECASE)
 ONE_SELECT = "a query is one SELECT: nothing else is run here"
 PIVOT = (
     "PIVOT is read in brackets, with the values: FROM (PIVOT ... ON x IN ('a', 'b') USING sum(y))"
@@ -54,10 +57,17 @@ def refused(message: str, at: int | None = None) -> StatementRefused:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A query that may be run. `text` is the engine's."""
+    """A query that may be run. `text` is the engine's. `explain`: EXPLAIN, where the query begins
+    with it."""
 
     text: Quoted
     inspected: Inspected
+    explain: str = ""
+
+    @property
+    def sql(self) -> str:
+        """What the engine runs, with each character at its place in `text`."""
+        return self.explain + self.text.text[len(self.explain) :]
 
 
 class Parser:
@@ -79,20 +89,26 @@ class Parser:
             raise refused(f"a query has at most {SQL_MOST:,} characters")
         if "\0" in sql:
             raise refused("a query has no NUL characters", sql.index("\0"))
-        text = quoted(sql)
+        explain = _EXPLAIN.match(sql)
+        # Blanks in place of EXPLAIN, which DuckDB's parser of trees does not read
+        text = quoted(" " * explain.end() + sql[explain.end() :] if explain else sql)
         tree = _parsed(self._database, text)
         references, is_repeatable = list[TableReference](), True
-        branches = list[int]()
+        branches, dataflows = list[int](), list[int]()
         for node, names in _nodes(tree):
             _check_node(node, text)
             if (reference := _reference(node, text, names)) is not None:
                 references.append(reference)
-                branches += [node["query_location"]] if reference["branch"] else []
+                named_first = branches if reference["branch"] else dataflows
+                named_first.append(node["query_location"])
             is_repeatable = is_repeatable and not _varies(node, self._volatile)
-        return Statement(
-            with_catalogs(text, branches),
-            {"references": references, "is_repeatable": is_repeatable},
-        )
+        # EXPLAIN tells sizes and times of the moment
+        inspected: Inspected = {
+            "references": references,
+            "is_repeatable": is_repeatable and explain is None,
+        }
+        catalogued = with_catalogs(text, branches, dataflows)
+        return Statement(catalogued, inspected, explain[1] if explain else "")
 
 
 def _parsed(database: duckdb.DuckDBPyConnection, text: Quoted) -> Json:

@@ -1,4 +1,4 @@
-"""A stored result of a query as a text file: CSV or JSON, with all rows, whatever their size."""
+"""A stored result of a query as a text file: CSV or JSON, with all rows, also of a large result."""
 
 from __future__ import annotations
 

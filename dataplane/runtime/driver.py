@@ -230,6 +230,7 @@ class DriverLoop:
             self._running[attempt] = claim["lease_s"]
             self._changed.notify_all()
         began = time.monotonic()
+        log.info(_BEGIN, attempt, claim["dataset"], claim["kind"], len(claim["tasks"]))
         try:
             states = self._execute(claim)
             seconds = time.monotonic() - began
@@ -275,7 +276,7 @@ class DriverLoop:
         spark = self._spark.result()
         try:
             return {**measures, **counts(spark, claim["attempt"]), **self._places(spark)}
-        except Exception as e:  # noqa: BLE001  # results are reported whatever becomes of counts
+        except Exception as e:  # noqa: BLE001  # results are reported also where counting fails
             log.info(
                 "event=not-counted attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)[:200])
             )
@@ -308,6 +309,8 @@ class DriverLoop:
             log.error("event=refused attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)))
 
 
+# Lines without an attempt, as of Spark, are shown with the attempts that are between these two
+_BEGIN = "event=begin attempt=%s dataset=%s kind=%s tasks=%d"
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
 
 

@@ -80,7 +80,7 @@ class ExampleAnswers:
         self._executor.close()
 
     def answer(self, question: Question) -> Answer:
-        """Whatever goes wrong is the answer."""
+        """Any failure is the answer."""
         try:
             match question["ask"]:
                 case "infer":

@@ -301,7 +301,7 @@ def _run_one(
         raise
     except Failed as e:
         return e.error
-    except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+    except Exception as e:  # noqa: BLE001  # any failure is the outcome of this task
         attempt.check()
         return explain_error(e)
 

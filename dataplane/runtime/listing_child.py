@@ -1,7 +1,7 @@
-"""A user's own listing code, run in a process of its own: `python -m
-dataplane.runtime.listing_child`.
+"""Listings by a user's own code, and of metadata that another user wrote, each in a process of its
+own: `python -m dataplane.runtime.listing_child`.
 
-If the code ends its process, fills its memory, changes its folder or waits for ever, no other
+If a listing ends its process, fills its memory, changes its folder or waits for ever, no other
 dataflow's listing is affected, and it does not get the token of the control plane. The child reads
 a claim from its standard input and writes the results to its standard output, which the code does
 not see: its own output goes to the worker's log.
@@ -45,11 +45,12 @@ class Fencing(Protocol):
     def fenced(self) -> bool: ...
 
 
-USERS_CODE = ("python", "dlt")  # connectors
+# Connectors: code of users, and metadata whose size in memory is seen when it is unpacked
+APART = ("python", "dlt", "iceberg")
 
 
-def is_users_code(claim: Claim) -> bool:
-    return claim["kind"] in ("list", "connect") and claim["job"].get("connector") in USERS_CODE
+def runs_apart(claim: Claim) -> bool:
+    return claim["kind"] in ("list", "connect") and claim["job"].get("connector") in APART
 
 
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
@@ -104,7 +105,7 @@ def _read_output(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
     output = bytearray()
     while not orders.fenced:
         if time.monotonic() > end:
-            raise TaskFailure("listing-timeout", "the code went on for too long and was ended")
+            raise TaskFailure("listing-timeout", "the listing took too long and was ended")
         if not select.select([pipe], [], [], LOOK_S)[0]:
             continue
         some = os.read(pipe.fileno(), CHUNK)
@@ -113,7 +114,7 @@ def _read_output(pipe: IO[bytes], orders: Fencing, end: float) -> bytes | None:
         output += some
         if len(output) > RESULT_BYTES:
             raise TaskFailure(
-                "listing-too-large", f"what the code told takes more than {RESULT_BYTES >> 20} MiB"
+                "listing-too-large", f"the listing takes more than {RESULT_BYTES >> 20} MiB"
             )
     return None
 
@@ -125,7 +126,7 @@ def _results(output: bytes, process: subprocess.Popen[bytes]) -> list[TaskResult
         status = process.wait()
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with code {status}"
         raise TaskFailure(
-            "listing-died", f"the code ended its process {how}, and told nothing"
+            "listing-died", f"the process of the listing ended {how}, without an answer"
         ) from None
     return results
 

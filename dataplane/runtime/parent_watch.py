@@ -1,4 +1,4 @@
-"""Ending with the process that started us, whatever ends it."""
+"""Ending with the process that started us, also where it is killed."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def _may_load(claim: Claim) -> bool:
 
 
 def perform(claim: Claim, cache: Versions, orders: Orders) -> list[TaskResult]:
-    """The results of a claim's tasks; those of a user's own code come from a process of its own."""
-    if listing_child.is_users_code(claim):
+    """The results of a claim's tasks; some listings are made in a process of their own."""
+    if listing_child.runs_apart(claim):
         return listing_child.perform(claim, orders)
     return perform_here(claim, cache, orders)

@@ -151,6 +151,6 @@ def _sent(claim: NotifyClaim, task: TaskSpec) -> ChannelAnswer:  # noqa: ARG001 
 def _error_of(attempt: Callable[[], None]) -> TaskError | None:
     try:
         attempt()
-    except Exception as e:  # noqa: BLE001  # whatever it is, it is the answer
+    except Exception as e:  # noqa: BLE001  # any failure is the answer
         return without_secrets_in(error_of(e))
     return None

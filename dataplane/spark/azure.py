@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 SECURE = "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem"
-PLAIN = "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem"  # by HTTP, whatever the scheme
+PLAIN = "org.apache.hadoop.fs.azurebfs.AzureBlobFileSystem"  # by HTTP, under each scheme
 EMULATOR = "http://127.0.0.1:10000"
 
 _KEY, _SECRET = "AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_SECRET"

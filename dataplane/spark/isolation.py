@@ -79,7 +79,7 @@ def _only_in(spark: SparkSession, values: JavaObject, others: JavaObject) -> lis
 
 
 def reset_catalogue(spark: SparkSession) -> None:
-    """Cached tables, global views, and whatever was made in the catalogue."""
+    """Cached tables, global views, and all that was made in the catalogue."""
     state = spark._jsparkSession.sharedState()
     spark.catalog.clearCache()
     state.globalTempViewManager().clear()

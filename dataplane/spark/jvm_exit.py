@@ -16,7 +16,7 @@ def has_ended() -> bool:
     context = SparkContext._active_spark_context
     try:
         return context is not None and bool(context._jsc.sc().isStopped())
-    except Exception:  # noqa: BLE001  # whatever a dead JVM leads to
+    except Exception:  # noqa: BLE001  # a dead JVM leads to any error
         return True
 
 

@@ -42,7 +42,7 @@ READING = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.parser.columnPruning.enabled": "false",  # else ragged rows pass unseen
 }
-# Whatever an operator's settings say: rows of a file that is broken, or is not there, are never
+# Over all settings of an operator: rows of a file that is broken, or is not there, are never
 # just missing. Nor are they other ones, where a byte of a page has changed.
 WHOLE = {
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -59,7 +59,7 @@ UNPRUNED = {
 # environment.
 CLOSED = {"spark.sql.runSQLOnFiles": "false", "spark.sql.variable.substitute": "false"}
 LISTING = {
-    # Labels are text, whatever they look like
+    # Labels are text, also those that look like numbers
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # Listing links is no work for a Spark job
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
@@ -67,7 +67,7 @@ LISTING = {
 JVM_END_S = 10.0
 CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
-# Room for the code of all queries that are kept (`codegen.cache`), whatever compiles it: without
+# Room for the code of all queries that are kept (`codegen.cache`), of either compiler: without
 # room a JVM ends.
 JVM = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=240m -Xshare:auto -Duser.timezone=UTC"
 # The second compiler begins ten times later. The work of a short run ends before its code would pay;
@@ -315,7 +315,7 @@ def is_alive(spark: SparkSession) -> bool:
     """Whether the session can run anything: its JVM may have died, or users' code stopped it."""
     try:
         return not spark.sparkContext._jsc.sc().isStopped()
-    except Exception:  # noqa: BLE001  # whatever a dead JVM leads to
+    except Exception:  # noqa: BLE001  # a dead JVM leads to any error
         return False
 
 

@@ -21,7 +21,7 @@ import httpx2
 
 from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.secrets import resolved
+from dataplane.secrets import resolved_settings
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.storage.source_stores import (
@@ -34,7 +34,7 @@ from dataplane.storage.source_stores import (
 )
 from dataplane.task_failures import TaskFailure
 
-PREFIX = "http."  # of settings: headers
+PREFIX = "http."  # of settings: the headers that the component declares
 TIMEOUT_S = 30.0  # between two parts of an answer
 ANSWER_S = 60.0  # for all headers of an answer
 MOST_REDIRECTS = 5
@@ -46,18 +46,10 @@ _REFUSED = (401, 403)
 _DOTS = re.compile(r"(^|[/\\])\.{1,2}([/\\]|$)")
 
 
-def headers_of(job: ConnectorJob) -> dict[str, str]:
-    """The headers that the component declares. TaskFailure for a secret without a value."""
-    settings = job.get("settings") or {}
-    return {
-        k.removeprefix(PREFIX): resolved(v) for k, v in settings.items() if k.startswith(PREFIX)
-    }
-
-
 @contextmanager
 def opened(job: ConnectorJob, uri: str, conditions: Mapping[str, str]) -> Iterator[httpx2.Response]:
     """The answer of a server for a file: 200, 304, 404, 410 or 412. TaskFailure for any other."""
-    declared = headers_of(job)
+    declared = resolved_settings(job, PREFIX)
     sent = {"User-Agent": "headgate", "Accept-Encoding": "identity", **conditions, **declared}
     with httpx2.Client(timeout=TIMEOUT_S, follow_redirects=False) as client:
         for _ in range(MOST_REDIRECTS + 1):

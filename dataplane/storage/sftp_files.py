@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from dataplane.contract.hosts import REFUSED, is_link_local
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.secrets import resolved
+from dataplane.secrets import resolved_settings
 from dataplane.storage.file_process import MOST_BYTES, WALL_S
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
@@ -50,14 +50,7 @@ class SftpAccess:
     @staticmethod
     def of(job: ConnectorJob) -> SftpAccess:
         """TaskFailure for a secret without a value."""
-        settings = job.get("settings") or {}
-        return SftpAccess(
-            **{
-                name.removeprefix(PREFIX): resolved(setting)
-                for name, setting in settings.items()
-                if name.startswith(PREFIX)
-            }
-        )
+        return SftpAccess(**resolved_settings(job, PREFIX))
 
     def __repr__(self) -> str:
         return f"SftpAccess({self.user!r}, {self.host_key!r})"

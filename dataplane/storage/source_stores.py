@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.source_objects import SourceObject
 from dataplane.lakes.lake_addresses import endpoint_of
-from dataplane.secrets import resolved
+from dataplane.secrets import resolved_settings
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
@@ -78,14 +78,7 @@ class StoreAccess:
     @staticmethod
     def of(job: ConnectorJob) -> StoreAccess:
         """As a read component declares it. TaskFailure for a secret without a value."""
-        settings = job.get("settings") or {}
-        return StoreAccess(
-            **{
-                k.removeprefix(PREFIX): resolved(v)
-                for k, v in settings.items()
-                if k.startswith(PREFIX)
-            }
-        )
+        return StoreAccess(**resolved_settings(job, PREFIX))
 
     def __repr__(self) -> str:
         return f"Access({self.endpoint!r}, {self.region!r})"

@@ -69,7 +69,7 @@ class Tab:
         self.page.on("requestfailed", lambda request: self._failed(request.url, request.failure))
 
     def _said(self, message: ConsoleMessage) -> None:
-        self.complaints.append(f"{message.type}: {message.text}")
+        self.complaints.append(f"{message.type}: {message.text} ({message.location['url']})")
 
     def _failed(self, url: str, failure: str | None) -> None:
         if "ERR_ABORTED" not in (failure or ""):  # a stream that is closed, a page that is left

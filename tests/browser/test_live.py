@@ -56,6 +56,22 @@ def test_who_signs_out_asks_for_nothing_more_with_the_session_that_ends(signed_i
         page.get_by_role("button", name="Sign out").click()
 
 
+def test_a_page_that_is_left_reports_none_of_its_requests(signed_in: SignIn) -> None:
+    tab = Tab(signed_in().new_page())
+    page = tab.page
+    page.goto("/flows/shop")
+    for _ in range(5):
+        page.route("**/*part=*", lambda route: None)  # no answer comes
+        with page.expect_request("**/*part=*"):
+            page.locator("#list").dispatch_event("moved")
+        page.locator("#list").dispatch_event("moved")  # waits for the first one
+        page.goto("/datasets")
+        page.unroute_all()
+        page.go_back()
+        expect(page.locator("[data-live-sign]")).to_have_text("live")
+    assert not tab.complaints
+
+
 def test_eight_tabs_share_one_stream_and_the_next_one_takes_it_over(signed_in: SignIn) -> None:
     context, streams = signed_in(), list[Page]()
     context.on(

@@ -191,9 +191,9 @@ def test_an_edit_is_planned_and_then_applied(signed_in: SignIn) -> None:
     box.fill(edited)
     page.get_by_role("button", name="Plan", exact=True).click()
     expect(page.locator("h1")).to_have_text("Plan of an edit")
-    expect(page.locator(".diff .plus").last).to_contain_text("min(t)")
+    expect(page.locator(".sides .plus").last).to_contain_text("min(t)")
     check_looks(page)
-    page.get_by_role("button", name="Apply what was planned").click()
+    page.get_by_role("button", name="Apply this plan").click()
     page.wait_for_url("**/flows/other")
     expect(page.get_by_text("revision 2")).to_be_visible()
     assert not tab.complaints

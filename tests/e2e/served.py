@@ -7,6 +7,8 @@ Does not belong here: the source itself, and what is expected of it.
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.client import Headgate
@@ -49,3 +51,10 @@ class Served:
         with self.api.records(f"{self.flow}.{name}") as parts:
             found: list[dict[str, Any]] = json.loads(b"".join(parts))
         return found
+
+
+def second_of_now() -> str:
+    """As in addresses. It is over when this returns: what comes next is committed later."""
+    now = int(time.time())
+    until(lambda: time.time() >= now + 1, lambda: "the clock stands")
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -81,9 +81,7 @@ def test_rows_that_fail_are_kept_from_readers(shop: Workspace) -> None:
     }
     (error,) = run.value["errors"]
     assert error["condition"] == "expectation-failed"
-    assert error["message"] == (
-        'not negative: 1 of 5 rows fail amount >= 0; for example {"id":5,"amount":-7} in c.csv'
-    )
+    assert error["message"] == ("not negative: 1 of 5 rows fail amount >= 0; for example in c.csv")
     assert (error["file"], error["line"], error["column"]) == (
         str(shop.folder / "shop.yaml"),
         PLACE,

@@ -4,13 +4,10 @@ environment of their own: what they need and what we need do not have to agree."
 from __future__ import annotations
 
 import json
-import math
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +16,8 @@ import pytest
 from controlplane.core.model.branches import Branch
 from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import tokens
-from dataplane.contract.schemas import array_of, field_of, map_of, struct_of
 from dataplane.spark.wheels import installed
+from tests.rows_of_types import SCHEMA, all_columns
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import RecordWorld, served
@@ -29,69 +26,6 @@ TESTS = Path(__file__).parent.parent
 READERS = ("pyiceberg", "polars", "duckdb")
 EACH = ("pyiceberg", "duckdb", pytest.param("polars", marks=pytest.mark.soak))
 """polars reads metadata by pyiceberg."""
-HARD = struct(
-    k="long",
-    flag="boolean",
-    tiny="byte",
-    small="short",
-    whole="integer",
-    single="float",
-    double="double",
-    decimal="decimal(38,10)",
-    price="decimal(12,2)",
-    text="string",
-    raw="binary",
-    day="date",
-    instant="timestamp",
-    local="timestamp_ntz",
-    nested=struct_of([field_of("x", "long"), field_of("y", struct_of([field_of("z", "string")]))]),
-    lists=array_of(array_of("integer")),
-    structs=array_of(struct_of([field_of("q", "decimal(5,1)")])),
-    pairs=map_of("string", struct_of([field_of("v", "date")])),
-)
-ROWS: list[dict[str, Any]] = [
-    {
-        "k": 1,
-        "flag": True,
-        "tiny": -128,
-        "small": -32768,
-        "whole": 2**31 - 1,
-        "single": 1.5,
-        "double": math.nan,
-        "decimal": Decimal("1234567890123456789012345678.0123456789"),
-        "price": Decimal("-99.99"),
-        "text": "ü漢😀'",
-        "raw": b"\x00\xff",
-        "day": date(1582, 10, 4),
-        "instant": datetime(2025, 1, 1, 12, 0, 0, 123456, tzinfo=UTC),
-        "local": datetime(1999, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001  # it has no zone
-        "nested": {"x": 1, "y": {"z": "a"}},
-        "lists": [[1, None], [], None],
-        "structs": [{"q": Decimal("1.5")}, None],
-        "pairs": [("a", {"v": date(2020, 2, 29)}), ("b", None)],
-    },
-    {
-        "k": 3,
-        "flag": False,
-        "tiny": 0,
-        "small": 1,
-        "whole": -1,
-        "single": math.inf,
-        "double": -math.inf,
-        "decimal": Decimal("0E-10"),
-        "price": Decimal("0.00"),
-        "text": "",
-        "raw": b"",
-        "day": date(9999, 12, 31),
-        "instant": datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
-        "local": datetime(1, 1, 1),  # noqa: DTZ001
-        "nested": {"x": None, "y": None},
-        "lists": [],
-        "structs": [],
-        "pairs": [],
-    },
-    {"k": 2},
-]
 EMPTIED = {"structs", "pairs"}
 """pyiceberg 0.12 reads NULL in columns of lists and maps that hold structs as an empty one."""
 
@@ -109,11 +43,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-def hard_rows() -> list[dict[str, Any]]:
-    columns = [field["name"] for field in HARD["fields"]]
-    return [{column: row.get(column) for column in columns} for row in ROWS]
 
 
 def requests() -> dict[str, dict[str, Any]]:
@@ -161,9 +90,9 @@ class Answers(dict[str, Any]):
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    clients = installed(TESTS / "iceberg_clients.requirements")
+    clients = installed(TESTS / "readers.requirements")
     world = RecordWorld(tmp_path_factory.mktemp("iceberg"))
-    world.commit({"": hard_rows()}, "shop.hard", schema=HARD)
+    world.commit({"": all_columns()}, "shop.hard", schema=SCHEMA)
     world.commit({"": [{"a": 1, "b": "x"}]}, "shop.moved", schema=struct(a="integer", b="string"))
     world.commit(
         {"": [{"b": "x", "a": 2**40, "c": 1.5}]},
@@ -215,7 +144,7 @@ def keys(answers: dict[str, Any], label: str) -> list[int]:
 
 @pytest.mark.parametrize("reader", EACH)
 def test_rows_of_hard_types_are_equal(answers: dict[str, Any], reader: str) -> None:
-    expected = hard_rows()
+    expected = all_columns()
     if reader == "pyiceberg":
         expected[-1].update({column: [] for column in EMPTIED})
     assert read(answers, f"{reader} hard") == plain(expected)

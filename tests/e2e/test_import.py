@@ -17,6 +17,7 @@ from deltalake import write_deltalake
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Workspace
+from tests.iceberg_tables import IcebergTables
 
 pytestmark = pytest.mark.soak
 
@@ -94,13 +95,13 @@ def test_tables_are_taken_without_computing_them(story: Served) -> None:
     write_deltalake(str(folder / "doubled"), doubled, partition_by=["day"])
     by_customer = pa.table({"customer": ["ann", "bob"], "amount": pa.array([7, 30], pa.int64())})
     ds.write_dataset(by_customer, folder / "by_customer", format="parquet")
-    write_deltalake(
-        str(folder / "total"),
-        pa.table({"n": pa.array([99], pa.int64()), "amount": pa.array([990], pa.int64())}),
-    )
+    total = pa.table({"n": pa.array([99], pa.int64()), "amount": pa.array([990], pa.int64())})
+    tables = IcebergTables(folder)
+    place = tables.create(total).metadata_location.removeprefix("file://")
+    tables.close()
     bring(story, "doubled", "delta:doubled", "--key", "day")
     bring(story, "by_customer", "parquet:by_customer")
-    bring(story, "total", f"delta:{folder / 'total'}")
+    bring(story, "total", f"iceberg:{place}")
     story.work()
     resume(story)
     assert story.work() == 3, "the index of each day"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import closing
 from tests.e2e.workspace import Service, Workspace
-from tests.jdbc.conftest import MariaDatabase
+from tests.jdbc.databases import MariaDatabase
 from tests.servers.mariadb import Mariadb
 from tests.slices import in_turn
 

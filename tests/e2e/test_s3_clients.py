@@ -4,19 +4,17 @@ pages of a listing changes nothing of it."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import closing
 from tests.e2e.s3_clients import CLIENTS, View, one_page
-from tests.e2e.served import Served
+from tests.e2e.served import Served, second_of_now
 from tests.e2e.tables import Truth
-from tests.e2e.workspace import add_days, day_name, day_text, example, until
+from tests.e2e.workspace import add_days, day_name, day_text, example
 from tests.flights import DERIVED
 from tests.slices import in_turn, sliced
 
@@ -71,7 +69,7 @@ def told(module_folder: Path, monthly: Path) -> Iterator[Told]:
                 service.url, str(key["access_key"]), str(key["secret_key"]), (), service.token
             )
 
-            truths = _at(f"main@{_time_of_now()}/flights/{{}}", Truth(data))
+            truths = _at(f"main@{second_of_now()}/flights/{{}}", Truth(data))
             keys, token = one_page(view, "main/flights/delays/2013")
             add_days(place, monthly, 4)
             (data / "flights" / day_name(2)).write_text(
@@ -100,13 +98,6 @@ def _edited(data: Path) -> Truth:
     changed = DERIVED["delays"].replace("> 14", f"> {LATE_MINUTES - 1}")
     assert changed != DERIVED["delays"]
     return Truth(data, {"delays": changed})
-
-
-def _time_of_now() -> str:
-    """As in addresses. It is over when this returns: what comes next is committed later."""
-    now = int(time.time())
-    until(lambda: time.time() >= now + 1, lambda: "the clock stands")
-    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 @pytest.mark.parametrize("client", MARKED)

@@ -79,6 +79,7 @@ from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.task_failures import TaskFailure, error_of
 from dataplane.transform.following import claim_after, with_followers
+from tests.property.late_model import late_in_slice
 from tests.property.model import (
     KEY,
     TIME,
@@ -533,13 +534,13 @@ class Engine:
             return Fragment(tuple(d[0] for d in cursor.description), tuple(cursor.fetchall()))
 
     def _check(self, job: CheckJob, task: FilesTask) -> CheckAnswer:
-        """How many rows fail, with the least and the greatest of them."""
-        columns = column_names(job["schema"])
+        """How many rows fail, with the first of them."""
+        columns = column_names(job["schema"] if job["unique"] else job["shown"])
         paths = job["shared"][""] if job["unique"] else task["slots"][""]
         rows = [row for path in paths for row in self.fragment(path).under(columns)]
         failing = repeated(rows) if job["unique"] else failing_rows(columns, rows, job["check"])
         shown = sorted({json.dumps(dict(zip(columns, row, strict=True))) for row in failing})
-        return {"rows": len(rows), "failing": len(failing), "examples": shown[:1] + shown[1:][-1:]}
+        return {"rows": len(rows), "failing": len(failing), "examples": shown[:20]}
 
     def _store(
         self,
@@ -664,9 +665,12 @@ def _kept(
     wide = (*rows.columns, *column_names(cast("ParseTask", task).get("lacking") or schema_of(())))
     kept, dropped = list(rows.rows), dict[str, int]()
     for drop in _drops(job):
-        failing = set(
-            failing_rows(wide, list(Fragment(rows.columns, tuple(kept)).under(wide)), drop["check"])
-        )
+        present = list(Fragment(rows.columns, tuple(kept)).under(wide))
+        if "late" in drop:
+            earlier = cast("TransformTask", task)["earlier"]
+            failing = set(late_in_slice(wide, present, drop["late"], earlier))
+        else:
+            failing = set(failing_rows(wide, present, drop["check"]))
         gone = [row for row in kept if (*row, *[None] * (len(wide) - len(row))) in failing]
         kept = [row for row in kept if row not in gone]
         dropped |= {drop["id"]: len(gone)} if gone else {}

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from controlplane.core.model.states import State
 from controlplane.operations.desired import blueprints
@@ -23,11 +23,10 @@ from dataplane.contract.source_objects import ListedPartition, listed_at_ms
 from dataplane.listing.listed_partitions import listed
 from dataplane.listing.result_file import written_listing
 from tests.property.engine import Engine, Work
-from tests.property.model import Fragment, Row, Value
+from tests.property.late_model import BASE_S, MINUTE_US
+from tests.property.model import Columns, Fragment, Row, Value
 from tests.property.world import BRANCH, World
 
-BASE_S = 1_767_225_600  # 2026-01-01 in UTC, where minutes count from
-MINUTE_US = 60_000_000
 HOUR = 60
 LATEST_MINUTE = 400 * 24 * HOUR
 Log: TypeAlias = Mapping[int, Sequence[int | None]]  # times in minutes, by partition
@@ -51,6 +50,8 @@ class StreamEngine(Engine):
     chance: random.Random = field(default_factory=random.Random)
     now: int = 0
     is_whole: bool = False  # the next listing finds all there is
+    is_unordered: bool = False  # files do not have rows in the order of offsets
+    is_earlier_version: bool = False  # that measured the newest times alone
     slices: list[list[OffsetBounds]] = field(default_factory=list)
     listed: list[int] = field(default_factory=list)  # the minute of each slice
 
@@ -107,6 +108,9 @@ class StreamEngine(Engine):
         if rule is not None:
             limit = self.now_of(task) + rule["max_ahead_s"] / 60
             times = self._times(rows, names, limit, listed_at_ms(task["objects"]))  # type: ignore[typeddict-item]
+            times["max_ahead_s"] = rule["max_ahead_s"]
+            if self.is_earlier_version:
+                times = _as_earlier(times)
             result["files"] = [{**file, "times": times} for file in result["files"]]
 
     def now_of(self, task: TaskSpec) -> float:
@@ -125,15 +129,35 @@ class StreamEngine(Engine):
         self, rows: Sequence[Row], names: Sequence[str], limit: float, listed_ms: int
     ) -> MeasuredTimes:
         newest: dict[str, int] = {}
+        least: dict[str, int] = {}
+        behind: dict[str, int] = {}
         ahead = 0
         for row in rows:
             t, partition = row[names.index("t")], str(row[names.index("_partition")])
-            if isinstance(t, int) and t > limit:
+            if not isinstance(t, int):
+                continue
+            at_us = BASE_S * 1_000_000 + t * MINUTE_US
+            least[partition] = min(least.get(partition, at_us), at_us)
+            own = newest.get(partition, at_us) - at_us
+            behind[partition] = max(behind.get(partition, 0), own)
+            if t > limit:
                 ahead += 1
-            elif isinstance(t, int):
-                at_us = BASE_S * 1_000_000 + t * MINUTE_US
+            else:
                 newest[partition] = max(newest.get(partition, at_us), at_us)
-        return {"column": "t", "listed_ms": listed_ms, "newest_us": newest, "ahead": ahead}
+        return {
+            "column": "t",
+            "max_ahead_s": 0.0,
+            "listed_ms": listed_ms,
+            "newest_us": newest,
+            "least_us": least,
+            "behind_us": {} if self.is_unordered else behind,
+            "ahead": ahead,
+        }
+
+
+def _as_earlier(times: MeasuredTimes) -> MeasuredTimes:
+    fields = {name: times[name] for name in ("column", "listed_ms", "newest_us", "ahead")}
+    return cast("MeasuredTimes", fields)
 
 
 class StreamWorld(World):
@@ -149,8 +173,8 @@ class StreamWorld(World):
     def _check_cut(self, state: State) -> None:
         """Tests compare the rows at rest with the log."""
 
-    def write(self, event_time: str, emit: str = "final") -> None:
-        text = BLUEPRINT % (event_time, emit)
+    def write(self, event_time: str, emit: str = "final", late: str = "correct") -> None:
+        text = BLUEPRINT % (event_time, late, emit)
         for sql in QUERIES:
             self.canonical[sql] = sql
         blueprints.apply(self.ctx, BRANCH, [blueprints.SentBlueprint("/a.yaml", text, {})])
@@ -159,16 +183,17 @@ class StreamWorld(World):
         with self.store.read() as tx:
             return tx.states.newest(BRANCH)[f"a.{name}"]
 
-    def rows(self, name: str) -> Counter[Row]:
+    def rows(self, name: str, columns: Columns = ("t", "p", "o")) -> Counter[Row]:
         with self.store.read() as tx:
             state = tx.states.newest(BRANCH)[f"a.{name}"]
             fragments = [fragment for _, fragment in self._partitions(tx, state)]
-        return Counter(row for f in fragments for row in f.under(("t", "p", "o")))
+        return Counter(row for f in fragments for row in f.under(columns))
 
 
 QUERIES = (
     "SELECT t, _partition AS p, _offset AS o FROM orders",
     "SELECT t, p, o FROM hours",
+    "SELECT * FROM orders_messages",
 )
 BLUEPRINT = f"""\
 dataflow: a
@@ -182,6 +207,7 @@ components:
       refresh: manual
       on_bad_record: drop
       event_time: {{%s}}
+      late: %s
   hours:
     transform:
       sql: {QUERIES[0]}

@@ -16,7 +16,8 @@ from controlplane.operations.desired import controls
 from controlplane.operations.planning.snapshot import desired
 from dataplane.contract.kinds import DRIVER_KINDS, Kind
 from tests.property.engine import Fault, Faults
-from tests.property.streams import BASE_S, HOUR, MINUTE_US, StreamWorld, closed_rows
+from tests.property.late_model import BASE_S, MINUTE_US
+from tests.property.streams import HOUR, StreamWorld, closed_rows
 from tests.property.world import BRANCH, no_faults
 from tests.slices import sliced
 

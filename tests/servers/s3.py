@@ -33,9 +33,10 @@ def binary() -> Path:
 
 class S3:
     """One server with a bucket named `lake`. `stop` and `start` again keep data and port; `remove`
-    ends it for good."""
+    ends it for good. `events`: the servers and topic of Kafka that get its events."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: tuple[str, str] | None = None) -> None:
+        self.events = events
         self.home = Path(tempfile.mkdtemp(prefix="s3-"))
         self.port = free_port()
         self._server: subprocess.Popen[bytes] | None = None
@@ -84,6 +85,7 @@ class S3:
             "-p",
             f"127.0.0.1:{self.port}",
             "--quiet",
+            *self._to_kafka(),
             "posix",
             str(self.home / "data"),
         ]
@@ -93,6 +95,12 @@ class S3:
             )
         wait_until_it_answers(self._server, self.port, self.home / "log")
         return self
+
+    def _to_kafka(self) -> list[str]:
+        if self.events is None:
+            return []
+        servers, topic = self.events
+        return ["--event-kafka-url", servers, "--event-kafka-topic", topic]
 
     def stop(self) -> None:
         """As a crash would."""

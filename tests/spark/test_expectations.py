@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 from dataplane.contract.results import CheckAnswer, TaskResult
+from dataplane.fragments.spark import checks
 from tests.spark.conftest import Lake, done, failed, query, read, schema_of
 
 pytestmark = pytest.mark.usefixtures("compiled")  # as production runs
@@ -181,9 +183,37 @@ def test_rows_that_fail_are_counted_by_partition_with_examples(lake: Lake) -> No
         lake, "x BIGINT", "X > 0", shown=schema_of(lake.spark, "x BIGINT, s STRING, gone INT")
     )
     first, second = lake.run("check", job, tasks)
-    examples = ['{"x":-2,"s":"b","gone":null}', '{"x":-4,"s":"e","gone":null}']
+    examples = [
+        '{"x":-2,"s":"b","gone":null}',
+        '{"x":-3,"s":"d","gone":null}',
+        '{"x":-4,"s":"e","gone":null}',
+    ]
     assert done(first)["result"] == {"rows": 5, "failing": 3, "examples": examples}
     assert done(second)["result"] == {"rows": 1, "failing": 0, "examples": []}
+
+
+def test_rows_that_are_shown_are_few_and_have_a_bound(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected: list[int] = []
+    answer = checks._answer
+
+    def seen_answer(rows: int, failing: int, examples: Sequence[str], most: int) -> CheckAnswer:
+        collected.extend(map(len, examples))
+        return answer(rows, failing, examples, most)
+
+    monkeypatch.setattr(checks, "_answer", seen_answer)
+    tasks = [
+        given(lake, x=list(range(-50, 0)), s=[""] * 50),
+        given(lake, x=[-1, -2, -3, -4, -5, -6], s=["long" * 1_000] * 6),
+    ]
+    schema = schema_of(lake.spark, "x BIGINT, s STRING")
+    results = lake.run("check", looking(lake, "x BIGINT", "x > 0", shown=schema), tasks)
+    many, long = (cast("CheckAnswer", done(result)["result"]) for result in results)
+    assert (many["failing"], len(many["examples"])) == (50, checks.ROWS)
+    assert (long["failing"], len(long["examples"])) == (6, 4)
+    assert sum(map(len, long["examples"])) <= checks.MOST_OF_TASK
+    assert max(collected) == checks.LONGEST + 1  # longer rows never leave Spark
 
 
 def test_one_bad_partition_does_not_hide_the_others(lake: Lake) -> None:

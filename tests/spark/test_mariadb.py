@@ -1,38 +1,21 @@
-"""Slices of a real MariaDB as fragments: the values that the server has, or an error."""
+"""Values of MariaDB in fragments: those that the server has, or an error."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from dataplane.connectors.jdbc.jdbc_listing import partitions
-from dataplane.contract.schemas import Json
-from tests.jdbc.conftest import MariaDatabase
-from tests.servers.mariadb import Mariadb
+from tests.jdbc.databases import MariaDatabase, Servers
 from tests.spark.conftest import Lake, done
-from tests.spark.test_jdbc import BASE, inferred, parsed, tasks, total
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Mariadb]:
-    server = Mariadb().start()
-    yield server
-    server.remove()
+from tests.spark.test_databases import job, parsed, tasks
 
 
 @pytest.fixture
-def database(server: Mariadb) -> Iterator[MariaDatabase]:
-    server.create("here")
-    yield MariaDatabase(server.port, "here")
-    MariaDatabase(server.port, "mysql").do("DROP DATABASE here")
-
-
-def job(database: MariaDatabase, **more: Json) -> Json:
-    return BASE | database.reading(**more)
+def database(servers: Servers) -> MariaDatabase:
+    return servers.database(MariaDatabase)
 
 
 # The definition of a column, a value in SQL, the type and the value in Spark
@@ -44,7 +27,8 @@ CORPUS: dict[str, tuple[str, str, str, Any]] = {
     "least": ("bigint", "-9223372036854775808", "long", -(2**63)),
     "big": ("bigint unsigned", "18446744073709551615", "decimal(20,0)", Decimal(2**64 - 1)),
     "exact": ("decimal(12,3)", "-0.005", "decimal(12,3)", Decimal("-0.005")),
-    "wide": ("decimal(65,30)", "12345678.000000000000000000000000000001", "decimal(38,30)",
+    "wide": ("decimal(65,30)",
+             "12345678.000000000000000000000000000001", "decimal(38,30)",
              Decimal("12345678.000000000000000000000000000001")),
     "long": ("decimal(65,0)", "9" * 38, "decimal(38,0)", Decimal("9" * 38)),
     "single": ("float", "16777216.0", "float", 16777216.0),
@@ -116,69 +100,6 @@ def test_a_value_that_spark_has_not_is_an_error(
     assert result["state"] == "failed"
     assert (result["error"]["condition"], result["error"]["kind"]) == ("value-not-held", "user")
     assert "column c" in result["error"]["message"]
-    asked = job(database, table=None, query="SELECT CONVERT(c USING utf8mb4) AS c FROM t")
-    [text] = parsed(lake, asked, tasks(asked))
+    query_job = job(database, table=None, query="SELECT CONVERT(c USING utf8mb4) AS c FROM t")
+    [text] = parsed(lake, query_job, tasks(query_job))
     assert len(lake.rows(text)) == 1
-
-
-@pytest.fixture
-def months(database: MariaDatabase) -> MariaDatabase:
-    database.do(
-        "CREATE TABLE t (month int, n bigint)",
-        "INSERT INTO t SELECT nullif(seq % 7, 0), seq FROM seq_1_to_700",
-    )
-    return database
-
-
-@pytest.mark.parametrize("bounds", [[], ["2", "5"]])
-def test_many_slices_are_one_job_and_each_row_is_in_its_own(
-    lake: Lake, months: MariaDatabase, bounds: list[str]
-) -> None:
-    work = job(months, by="partitioned", column="month", bounds=bounds)
-    listed = tasks(work)
-    assert len(listed) == (4 if bounds else 7)
-    read = [total(lake, result) for result in parsed(lake, work, listed)]
-    assert (sum(n for n, _ in read), sum(s for _, s in read)) == (700, 700 * 701 // 2)
-    assert {n for n, _ in read} == ({100, 200, 300} if bounds else {100})
-
-
-def test_what_changed_since_it_was_listed_is_void(lake: Lake, months: MariaDatabase) -> None:
-    work = job(months, by="partitioned", column="month")
-    listed = tasks(work)
-    columns = inferred(lake, work, next(iter(listed.values())))
-    months.do(
-        "UPDATE t SET n = 0 WHERE n = 8",
-        "DELETE FROM t WHERE month = 2",
-        "INSERT INTO t VALUES (77, 1)",
-    )
-    results = dict(zip(listed, parsed(lake, work, listed, columns), strict=True))
-    assert {key for key, result in results.items() if result["state"] == "void"} == {
-        "month=1",
-        "month=2",
-    }
-    assert {r["state"] for k, r in results.items() if k not in ("month=1", "month=2")} == {"done"}
-
-
-def test_a_growing_table_is_read_from_bound_to_bound(lake: Lake, months: MariaDatabase) -> None:
-    work = job(months, by="incremental", column="n") | {"known": {"key": None, "objects": []}}
-    [first] = partitions(work)
-    months.do("INSERT INTO t VALUES (1, 701), (1, 702)")
-    [second] = partitions(work | {"known": {"key": first["key"], "objects": first["objects"]}})
-    listed = {p["key"]: {"partition": p["key"], "objects": p["objects"]} for p in (first, second)}
-    [old, new] = parsed(lake, work, listed)
-    assert (total(lake, old)[0], total(lake, new)) == (700, (2, 1403))
-
-
-def test_a_server_that_is_gone_is_no_fault_of_the_user(
-    lake: Lake, months: MariaDatabase, server: Mariadb
-) -> None:
-    work = job(months)
-    listed = tasks(work)
-    columns = inferred(lake, work, listed[""])
-    server.stop()
-    try:
-        [result] = parsed(lake, work, listed, columns)
-    finally:
-        server.start()
-    error = result["error"]
-    assert (error["condition"], error["kind"]) == ("connection-refused", "infrastructure")

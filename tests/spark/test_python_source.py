@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,10 +68,11 @@ def test_rows_of_many_objects_and_errors_at_the_users_lines(lake: Lake) -> None:
 
 
 VALUES = """\
-from datetime import date, datetime
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
-FIT = [{"n": 7.0}, {"n": Decimal("7")}, {"n": None}, {"day": datetime(2020, 1, 1)}, {"f": 0.1}, {"f": float("inf")}]
+FIT = [{"n": 7.0}, {"n": Decimal("7")}, {"n": None}, {"day": datetime(2020, 1, 1)}, {"f": 0.1}, {"f": float("inf")},
+    {"t": datetime(2020, 1, 1, 3)}, {"t": datetime(2020, 1, 1, 4, tzinfo=timezone(timedelta(hours=1)))}]
 CUT_OFF = [
     {"n": 7.5}, {"n": Decimal("7.5")}, {"n": float("nan")}, {"day": datetime(2020, 1, 1, 3)},
     {"f": 1e300}, {"f": -1e39},
@@ -87,7 +89,7 @@ def read(context, object):
 
 
 def test_what_does_not_fit_its_type_is_an_error(lake: Lake) -> None:
-    schema = "day DATE, n INT, f FLOAT"
+    schema = "day DATE, n INT, f FLOAT, t TIMESTAMP"
     settings = {
         "modules": json.dumps({"api.py": VALUES}),
         "main": "api.py",
@@ -106,10 +108,12 @@ def test_what_does_not_fit_its_type_is_an_error(lake: Lake) -> None:
         task["objects"][0]["name"]: result.get("error")
         for task, result in zip(listed, results, strict=True)
     }
-    assert len(errors) == 12
+    assert len(errors) == 14
     for name, error in errors.items():
         assert (error is None) == name.startswith("fit"), (name, error)
         assert error is None or "does not fit its type" in error["message"]
+    rows = [row for r in results if not r.get("error") for row in lake.rows(r) if row.get("t")]
+    assert [row["t"] for row in rows] == [datetime.fromisoformat("2020-01-01T03:00:00")] * 2  # UTC
 
 
 def test_an_object_that_changed_after_it_was_listed_is_void(lake: Lake) -> None:

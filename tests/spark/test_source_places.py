@@ -13,7 +13,7 @@ from dataplane.listing.files import list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.task_failures import TaskFailure
 from tests.spark.conftest import Lake, failed, read, schema_of
-from tests.spark.source_places import SourcePlace, place
+from tests.spark.source_places import WITH_SECRETS, SourcePlace, place
 
 __all__ = ["place"]
 HEADER = {"header": True}
@@ -100,9 +100,8 @@ def test_no_other_place_is_read(
     assert failed(result)["condition"] == "place-refused"
 
 
+@pytest.mark.parametrize("place", WITH_SECRETS, indirect=True)
 def test_a_refused_secret_is_not_shown(place: SourcePlace) -> None:
-    if not place.wrong:
-        pytest.skip("needs no secret")
     place.put("a.csv", rows_of(1, "one"))
     assert not any(secret in str(listed(place)) for secret in place.secrets)
     place.settings = place.wrong

@@ -104,11 +104,13 @@ class Failing:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._counting = threading.Lock()  # transactions begin in several threads
         self._left, self._within = 0, False
         self._happen: Callable[[], None] = lambda: None
 
     def happen(self, happen: Callable[[], None], transaction: int, *, within: bool) -> None:
-        self._happen, self._within, self._left = happen, within, transaction
+        with self._counting:
+            self._happen, self._within, self._left = happen, within, transaction
 
     @property
     def statements(self) -> int:
@@ -132,10 +134,12 @@ class Failing:
 
     def _is_now(self) -> bool:
         """It is to happen within this transaction."""
-        self._left -= 1
-        if self._left == 0 and not self._within:
+        with self._counting:
+            self._left -= 1
+            is_due, is_within = self._left == 0, self._within
+        if is_due and not is_within:
             self._happen()
-        return self._left == 0 and self._within
+        return is_due and is_within
 
     def close(self) -> None:
         self._store.close()

@@ -150,13 +150,14 @@ async def apply(
     dry_run: bool = False,
     refresh: bool = False,
     analyse: bool = False,
+    modes: bool = False,
     timeout_s: Timeout = LISTED_S,
 ) -> JsonAnswer[ApplyAnswer]:
     """Store a set of blueprints, all or none; answers the new revisions and the plan. `dry_run`
     stores no dataflow. With `refresh`, which goes with `dry_run`, workers list the sources first,
     as for `GET .../plan`. With `analyse`, which does as well, Spark gives the columns of edited
     transforms; those still missing after `timeout_s` say so in `schema_from` and
-    `schema_unknown`."""
+    `schema_unknown`. With `modes`, the plan of a `dry_run` has its `modes`."""
     if expected is not None and len(sources) > 1:
         raise RequestRefused(
             "invalid-request", "If-Match and If-None-Match go with one blueprint, not with several"
@@ -196,6 +197,7 @@ async def apply(
                 unseen=listings_seen.unseen,
                 unanswered=unanswered,
                 looked=listings_seen.plan,
+                modes=modes,
             )
         return answer(result, headers=_tag(result["revisions"]))
 
@@ -272,6 +274,7 @@ async def plan(
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
     refresh: bool = False,
     looked: Looked = "",
+    modes: bool = False,
     timeout_s: Timeout = LISTED_S,
     after: Annotated[int, Query(ge=0, le=10**9)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
@@ -280,7 +283,8 @@ async def plan(
     which needs `operate`, workers list the sources first, for at most `timeout_s`; what they find
     is stored for this plan alone, for an hour, and nothing is computed from it before the plan is
     applied. Further pages of that plan have its `looked` (see `basis`). `sources` has the time at
-    which each was listed, and what it has that its dataset has not."""
+    which each was listed, and what it has that its dataset has not. With `modes`, the first page
+    has how inputs are kept, and what late partitions cost."""
 
     def work() -> JsonAnswer[PlanAnswer]:
         flows = call.flows(dataflow)
@@ -290,15 +294,15 @@ async def plan(
             listings_seen = look_for_plan(
                 call, branch, overview.sources(call.context, branch, flows), timeout_s
             )
-        return answer(
-            _page(
-                overview.plan(
-                    call.context, branch, flows, listings_seen.unseen, listings_seen.plan
-                ),
-                after,
-                limit,
-            )
+        full_plan = overview.plan(
+            call.context,
+            branch,
+            flows,
+            listings_seen.unseen,
+            listings_seen.plan,
+            modes=modes and not after,
         )
+        return answer(_page(full_plan, after, limit))
 
     return await waiting(call, work, may_wait=refresh)
 

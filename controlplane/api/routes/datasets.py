@@ -140,7 +140,9 @@ def checks(
     default. Examples of failing rows need `data`; the lists are empty without it."""
     dataset_checks = datasets.checks(call.context, branch, dataset, point)
     return answer(
-        dataset_checks if may(call.context.principal, "data") else _without_rows(dataset_checks)
+        dataset_checks
+        if may(call.context.principal, "data")
+        else datasets.without_rows(dataset_checks)
     )
 
 
@@ -150,13 +152,9 @@ def all_checks(call: Called, branch: Branch) -> JsonAnswer[AllChecksAnswer]:
     failing rows need `data`; the lists are empty without it."""
     items = datasets.all_checks(call.context, branch)
     is_seen = may(call.context.principal, "data")
-    return answer({"items": items if is_seen else [*map(_without_rows, items)], "next": None})
-
-
-def _without_rows(dataset_checks: ChecksAnswer) -> ChecksAnswer:
-    for result in (*dataset_checks["items"], *dataset_checks["rejected"]):
-        result["examples"] = []
-    return dataset_checks
+    return answer(
+        {"items": items if is_seen else [*map(datasets.without_rows, items)], "next": None}
+    )
 
 
 @router.answers(rest.TASKS)
@@ -184,7 +182,7 @@ def log(
     dataset: Dataset,
     tail: Annotated[int, Query(ge=1, le=10_000)] = 200,
 ) -> Response:
-    """The last lines of the log of the driver of a dataset's newest attempt."""
+    """The last lines about a dataset's newest attempt in its driver's log."""
     attempt, text = notes.log_of_dataset(call.context, branch, dataset, tail, call.services.log)
     headers = {
         "Cache-Control": "no-store",

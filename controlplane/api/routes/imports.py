@@ -20,8 +20,9 @@ router = auth.router("edit")
 
 
 class Import(ClosedBody):
-    """`from`: the table, as `delta:PATH`, `parquet:FOLDER` or `dataset:DATAFLOW.DATASET`. `key`:
-    its columns that make the partition keys of the inputs, for a target that reads them `each`."""
+    """`from`: the table, as `delta:PATH`, `iceberg:PATH`, `parquet:FOLDER` or
+    `dataset:DATAFLOW.DATASET`. `key`: its columns that make the partition keys of the inputs, for a
+    target that reads them `each`."""
 
     target: str = Field(max_length=1000)
     source: str = Field(alias="from", max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")

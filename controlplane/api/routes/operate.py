@@ -125,8 +125,8 @@ def resume(
 def log(
     call: Called, attempt: Attempt, tail: Annotated[int, Query(ge=1, le=10_000)] = 200
 ) -> Response:
-    """The last lines of the log of an attempt's driver."""
-    text = tasks.log(call.context, attempt, tail, call.services.log)
+    """The last lines about an attempt in its driver's log."""
+    text = tasks.log(call.context, attempt, tail, call.services.log).text
     return PlainTextResponse(
         text, headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     )

@@ -17,7 +17,7 @@ from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.text_forms import name as name_fault
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.blueprint.trees import Pair, key_of, only
+from controlplane.core.blueprint.trees import Pair, entries_at, key_of, only, text_at
 from controlplane.core.blueprint.value_kinds import Reading
 from controlplane.core.blueprint.yaml_nodes import BrokenNode, Entries, Items, Node, Scalar
 
@@ -43,7 +43,7 @@ def with_transforms(
         yield name, BrokenNode(component.place)
         return
     beside = _name_beside(name, cdc, section)
-    if beside is not None and _is_refused(beside, name, names, reading):
+    if beside is not None and is_name_refused(beside, name, names, reading):
         yield name, BrokenNode(component.place)
         return
     yield name, _transform(component, section, cdc, beside)
@@ -65,10 +65,10 @@ def _name_beside(name: Scalar, cdc: ChangeData, section: Entries) -> Scalar | No
     written = key_of(section, key.name)
     if written is None or not (cdc.truncates or cdc.is_of_snapshots):
         return None
-    return _text(f"{name.text}_{key.name}", written.place)
+    return text_at(f"{name.text}_{key.name}", written.place)
 
 
-def _is_refused(beside: Scalar, name: Scalar, names: frozenset[str], reading: Reading) -> bool:
+def is_name_refused(beside: Scalar, name: Scalar, names: frozenset[str], reading: Reading) -> bool:
     """Whether the component beside it cannot be called so, which is reported."""
     if beside.text in names:
         message = f"there is a component {shown(beside.text)}, which {name.text} needs for itself"
@@ -89,16 +89,16 @@ def _transform(
 ) -> Entries:
     place = _place(section, FROM.name)
     key_place = _place(section, KEYS.name)
-    bucket = _entries(key_place, {cdc.keys[0]: _text(f"bucket {cdc.buckets}", key_place)})
+    bucket = entries_at(key_place, {cdc.keys[0]: text_at(f"bucket {cdc.buckets}", key_place)})
     nodes: dict[str, Node] = {"partition_by": Items(key_place, (bucket,))}
     marks = ""
     if beside is not None:
         marks = _input_name(cdc)
-        nodes["inputs"] = _entries(beside.place, {marks: _entries(place, {"from": beside})})
-    nodes["sql"] = _text(result_query(cdc, marks), place)
-    transform = _entries(place, nodes)
+        nodes["inputs"] = entries_at(beside.place, {marks: entries_at(place, {"from": beside})})
+    nodes["sql"] = text_at(result_query(cdc, marks), place)
+    transform = entries_at(place, nodes)
     pairs = (
-        (_text("transform", key.place), transform) if key.text in BODIES else (key, node)
+        (text_at("transform", key.place), transform) if key.text in BODIES else (key, node)
         for key, node in component.entries
     )
     return Entries(component.place, tuple(pairs))
@@ -111,20 +111,11 @@ def _input_name(cdc: ChangeData) -> str:
 
 
 def _marks(component: Entries, section: Entries, cdc: ChangeData, place: Position) -> Entries:
-    query = _text(marks_query(cdc), _place(section, FROM.name))
-    own = _entries(place, {"transform": _entries(place, {"sql": query})})
+    query = text_at(marks_query(cdc), _place(section, FROM.name))
+    own = entries_at(place, {"transform": entries_at(place, {"sql": query})})
     return Entries(place, (*own.entries, *only(component, defaults.KEYS).entries))
 
 
 def _place(section: Entries, key: str) -> Position:
     node = section.get(key)
     return node.place if node is not None else section.place
-
-
-def _text(text: str, place: Position) -> Scalar:
-    """A text that stands nowhere in the source; problems in it are reported at this place."""
-    return Scalar(place, text, text, "", 0, 0)
-
-
-def _entries(place: Position, nodes: dict[str, Node]) -> Entries:
-    return Entries(place, tuple((_text(key, place), node) for key, node in nodes.items()))

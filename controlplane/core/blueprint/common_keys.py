@@ -13,7 +13,7 @@ from controlplane.core.blueprint.value_kinds import (
 )
 from dataplane.contract.jobs import OnBadRecord
 
-READERS = Choice(("files", "delta", "jdbc", "kafka", "python", "dlt", "spark", "feed"))
+READERS = Choice(("files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark", "feed"))
 WRITERS = Choice(("files", "delta", "jdbc", "kafka"), ("python",))
 NO_OPTIONS: tuple[tuple[str, str], ...] = ()
 
@@ -37,7 +37,7 @@ REFRESH = Key(
     "refresh",
     RefreshChoice(),
     SourceRefresh(60.0),
-    "How often to list: a duration such as 30s, a cron expression, or manual.",
+    "How often to list: a duration such as 30s, a cron expression, on_demand, or manual.",
     written="1m",
     example="30s",
 )
@@ -45,7 +45,8 @@ FOLDER_REFRESH = Key(
     "refresh",
     RefreshChoice(is_of_folders=True),
     SourceRefresh(60.0),
-    "How often to list: a duration such as 30s, a cron expression, on_change, or manual.",
+    "How often to list: a duration such as 30s, a cron expression, on_change, on_demand,"
+    " or manual.",
     written="1m",
     example="30s",
 )

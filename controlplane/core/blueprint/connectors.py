@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from controlplane.core.blueprint import delta, dlt, feed, jdbc, kafka, python, spark_sources
+from controlplane.core.blueprint import (
+    delta,
+    dlt,
+    feed,
+    iceberg,
+    jdbc,
+    kafka,
+    python,
+    spark_sources,
+)
 from controlplane.core.blueprint.common_keys import section
 from controlplane.core.blueprint.model import Read, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
@@ -21,6 +30,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
     {
         "files": "Files in a folder or an object store.",
         "delta": "A Delta table.",
+        "iceberg": "A table of Apache Iceberg.",
         "jdbc": "A table of a database.",
         "kafka": "A topic of Kafka.",
         "python": "A source that Python code lists and reads.",
@@ -33,6 +43,7 @@ PLACES: Mapping[str, str] = MappingProxyType(
 READS: Mapping[str, Nested[Read]] = MappingProxyType(
     {
         "delta": delta.READ,
+        "iceberg": iceberg.READ,
         "jdbc": jdbc.READ,
         "kafka": kafka.READ,
         "python": python.READ,

@@ -7,16 +7,17 @@ belong here: keys that connectors share.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.core.blueprint.common_keys import READ_CONNECTOR, REFRESH, SCHEMA
 from controlplane.core.blueprint.model import Read
 from controlplane.core.blueprint.problems import BlueprintRefused, Code, shown
-from controlplane.core.blueprint.python import code_digest
+from controlplane.core.blueprint.python import module_settings
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_forms import no_link_local
 from controlplane.core.blueprint.text_places import ParamValue
-from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, main_module
+from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     JsonSchema,
@@ -122,15 +123,10 @@ def _read(fields: Fields, reading: Reading) -> Read:
         connector="dlt",
         path=f"dlt:{fields[RESOURCE]}",
         format="dlt",
-        options=(),
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
-        partition=None,
-        metadata=(),
-        on_bad_record="fail",
-        schema_change="fail",
-        deletes_max=1.0,
+        on_demand_s=fields[REFRESH].on_demand_s,
         settings=tuple(sorted(settings.items())),
         is_growing=fields[DISPOSITION] == "append",
     )
@@ -156,14 +152,11 @@ def _report_bodies(fields: Fields, reading: Reading) -> None:
     reading.problems.add(fields.place, kind, message, hint)
 
 
-def _code(fields: Fields, reading: Reading) -> dict[str, ParamValue]:
+def _code(fields: Fields, reading: Reading) -> Mapping[str, ParamValue]:
     """The user's modules, where there are some."""
     if not fields.present((FILE, PYTHON)) or SOURCE.name not in fields.nodes:
         return {}
-    main, place = main_module(fields, reading, PYTHON)
-    modules = dict(sorted({*fields[MODULES], main}))
-    digest = code_digest(modules, (main.path, place), [fields[SOURCE] or ""], reading)
-    return {"code": digest, "main": main.path, "modules": json.dumps(modules)}
+    return module_settings(fields, reading, [fields[SOURCE] or ""])
 
 
 READ = Nested(

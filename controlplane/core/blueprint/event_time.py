@@ -52,6 +52,14 @@ EVENT_TIME: Key[EventTime | None] = Key(
     example={"column": "at", "delay": "10m"},
 )
 
+KEPT = "keep"
+LATE = Key(
+    "late",
+    Choice(("correct", "drop", "quarantine", "fail", KEPT)),
+    "correct",
+    "What becomes of late rows. keep: another component's expectation `late` judges them.",
+)
+
 EMIT = Key(
     "emit",
     Choice(("changes", "final")),

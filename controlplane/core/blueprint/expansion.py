@@ -1,5 +1,5 @@
 """Blueprints written out: `defaults`, `templates`, `connections` and `schemas` are put where they
-are used, and `cdc` and `distinct` are transforms.
+are used, `cdc` and `distinct` are transforms, and so is what `late` takes rows out of.
 
 It works on the nodes of the document, which keep their places. So all that follows, identities
 among it, sees a blueprint as if it had been written out.
@@ -14,14 +14,20 @@ from types import MappingProxyType
 
 import yaml
 
-from controlplane.core.blueprint import cdc_expansion, connections, defaults, templates
+from controlplane.core.blueprint import (
+    cdc_expansion,
+    connections,
+    defaults,
+    late_expansion,
+    templates,
+)
 from controlplane.core.blueprint.connectors import ByConnector
 from controlplane.core.blueprint.language import READ_SECTIONS, WRITE_SECTIONS
 from controlplane.core.blueprint.model import Read, Use, Write
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.templates import Template
 from controlplane.core.blueprint.text_places import Position
-from controlplane.core.blueprint.trees import key_of, replaced, without
+from controlplane.core.blueprint.trees import Pair, key_of, replaced, without
 from controlplane.core.blueprint.value_kinds import Reading
 from controlplane.core.blueprint.yaml_nodes import (
     BrokenNode,
@@ -100,11 +106,20 @@ def _written_out(
         if written is not node:
             uses[key.text] = Use(key.text, key.place, end)
         of_component = reading.within(key.text)
-        for name, body in cdc_expansion.with_transforms(key, written, names, of_component):
+        for name, body in _bodies(key, written, names, of_component):
             if body is not node:
                 room.take(body, key.place)
             pairs.append((name, body))
     return Entries(components.place, tuple(pairs)), uses
+
+
+def _bodies(
+    key: Scalar, component: Node, names: frozenset[str], reading: Reading
+) -> Iterator[Pair]:
+    """What one component is written out as."""
+    if isinstance(component, Entries) and late_expansion.takes_late_rows_out(component):
+        return late_expansion.with_messages(key, component, names, reading)
+    return cdc_expansion.with_transforms(key, component, names, reading)
 
 
 def _component(key: Scalar, node: Node, declared: _Declared, problems: Problems) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from controlplane.core.blueprint.event_time import EVENT_TIME
 from controlplane.core.blueprint.model import Expectation
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
@@ -75,9 +76,18 @@ ROWS = Key(
 )
 
 
+LATE = Key(
+    "late",
+    EVENT_TIME.kind,
+    EVENT_TIME.default,
+    "Rows of a topic with `late: keep` are on time by this rule. Written out of `late` of its read.",
+    example={"column": "at", "delay": "10m"},
+)
+
+
 def _expectation(fields: Fields, reading: Reading) -> Expectation:
-    passage, unique, rows = fields[CHECK], fields[UNIQUE], fields[ROWS]
-    if not (passage.text or unique or rows):
+    passage, unique, rows, late = fields[CHECK], fields[UNIQUE], fields[ROWS], fields[LATE]
+    if not (passage.text or unique or rows or late):
         _report_no_columns(fields, reading)
         # What it expects is missing or cannot be read, which has been reported
         raise BlueprintRefused
@@ -92,6 +102,7 @@ def _expectation(fields: Fields, reading: Reading) -> Expectation:
         on_fail=fields[ON_FAIL],
         threshold=fields[THRESHOLD],
         unique_places=fields.item_places(UNIQUE),
+        late=late,
     )
     name = fields[NAME] or " ".join(expectation.in_words.split())[:LONGEST_NAME]
     return replace(expectation, name=name)
@@ -103,13 +114,17 @@ def _report_no_columns(fields: Fields, reading: Reading) -> None:
 
 
 def _report_conflicts(fields: Fields, reading: Reading) -> None:
-    is_drop, is_check = fields[ON_FAIL] in ("drop", "quarantine"), bool(fields[CHECK].text)
+    is_drop = fields[ON_FAIL] in ("drop", "quarantine")
+    is_check = bool(fields[CHECK].text) or fields[LATE] is not None
+    if fields[LATE] is not None and fields[ON_FAIL] == "warn":
+        message = "late rows are dropped, quarantined, or fail"
+        reading.problems.add(fields.place, "conflicting-keys", message, "late: correct keeps them")
     if is_drop and not is_check:
         for key in fields.present((ON_FAIL,)):
             message = "only rows that fail a 'check' can be taken out"
             reading.problems.add(key.place, "conflicting-keys", message, "use fail or warn")
     for key in fields.present((THRESHOLD,)):
-        if is_drop:
+        if is_drop or fields[LATE]:
             message = "a share of rows that may fail makes no sense where these are taken out"
             reading.problems.add(key.place, "conflicting-keys", message, "remove it")
         elif fields[ROWS]:
@@ -118,7 +133,10 @@ def _report_conflicts(fields: Fields, reading: Reading) -> None:
 
 
 EXPECTATION = Nested(
-    Section((NAME, CHECK, UNIQUE, ROWS, ON_FAIL, THRESHOLD), one_of=("check", "unique", "rows")),
+    Section(
+        (NAME, CHECK, UNIQUE, ROWS, LATE, ON_FAIL, THRESHOLD),
+        one_of=("check", "unique", "rows", "late"),
+    ),
     _expectation,
 )
 

@@ -60,14 +60,7 @@ def _read(fields: Fields, _: Reading) -> Read:
         connector=CONNECTOR,
         path=f"{namespace}/{name}" if namespace else name,
         format=CONNECTOR,
-        options=(),
-        schema=None,
-        refresh_s=None,
-        partition=None,
-        metadata=(),
-        on_bad_record="fail",
         schema_change="append",
-        deletes_max=1.0,
         settings=(("feed", name), ("namespace", namespace)),
     )
 

@@ -168,9 +168,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
-        partition=None,
-        metadata=(),
-        on_bad_record="fail",
+        on_demand_s=fields[REFRESH].on_demand_s,
         schema_change=fields[SCHEMA_CHANGE],
         deletes_max=fields[DELETES],
         settings=tuple(sorted(own)),
@@ -195,9 +193,9 @@ TO_TABLE = Key(
 )
 MODE = Key(
     "mode",
-    Choice(("replace", "upsert")),
+    Choice(("replace", "upsert", "append")),
     "replace",
-    "Whether rows of a partition are replaced or merged.",
+    "Whether rows of a partition are replaced, merged, or only appended.",
 )
 KEY = Key(
     "key",
@@ -219,6 +217,10 @@ def _write(fields: Fields, reading: Reading) -> Write:
     if (fields[MODE] == "upsert") != bool(fields[KEY]):
         message = "mode: upsert and key: [columns] go together"
         reading.problems.add(fields.place, "conflicting-keys", message, "give both, or neither")
+    if fields[MODE] == "append" and fields[LAYOUT] == "recreate":
+        message = "mode: append keeps all rows, and schema_change: recreate drops them"
+        hint = "choose fail or alter, or another mode"
+        reading.problems.add(fields.place, "conflicting-keys", message, hint)
     own: Settings = (
         ("key", fields[KEY]),
         ("mode", fields[MODE]),

@@ -13,7 +13,7 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
     section,
 )
-from controlplane.core.blueprint.event_time import EVENT_TIME
+from controlplane.core.blueprint.event_time import EVENT_TIME, KEPT, LATE
 from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested
 from controlplane.core.blueprint.source_refresh import SourceRefresh, StreamRefresh
@@ -119,13 +119,14 @@ REFRESH = Key(
     "refresh",
     StreamRefresh(),
     SourceRefresh(60.0),
-    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, or manual.",
+    "How often to look: continuous, {within: 500ms}, a duration, a cron expression, on_demand,"
+    " or manual.",
     written="1m",
     example="30s",
 )
 
 
-def _client(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Settings:
+def client_settings(fields: Fields, reading: Reading, names: tuple[str, ...]) -> Settings:
     """Settings of the connection; they identify nothing."""
     for unknown in (name for name, _ in fields[OPTIONS] if name not in names):
         message = f"a client of Kafka is not told {unknown!r} here"
@@ -160,6 +161,10 @@ def _report(fields: Fields, reading: Reading) -> None:
             "the key 'registry' is missing",
             "registry: http://host:port",
         )
+    if fields[LATE] != LATE.default and (kind == "raw" or fields[EVENT_TIME] is None):
+        message = f"late: {fields[LATE]} needs the key 'event_time', and values that are not raw"
+        hint = "event_time: {column: at, delay: 10m}"
+        problems.add(fields.present((LATE,))[0].place, "conflicting-keys", message, hint)
     for extra in fields.present(k for k in OF_FORMAT["avro"] if k not in allowed):
         message = f"{extra.text!r} says nothing of {kind} values"
         hint = f"remove it, or format: {' or '.join(f for f, keys in OF_FORMAT.items() if extra.text in _names(keys))}"
@@ -202,16 +207,18 @@ def _read(fields: Fields, reading: Reading) -> Read:
         refresh_s=fields[REFRESH].every_s,
         within_s=fields[REFRESH].within_s,
         cron=fields[REFRESH].cron,
+        on_demand_s=fields[REFRESH].on_demand_s,
         partition=None,
         metadata=(),
         on_bad_record=fields[ON_BAD_RECORD],
         schema_change=fields[SCHEMA_CHANGE] if _has_registry(fields) else "fail",
         deletes_max=1.0,
         settings=tuple(
-            sorted((*settings.items(), *_client(fields, reading, (*CLIENT, *TO_REGISTRY))))
+            sorted((*settings.items(), *client_settings(fields, reading, (*CLIENT, *TO_REGISTRY))))
         ),
         is_growing=True,
         event_time=fields[EVENT_TIME],
+        keeps_late_rows=fields[LATE] == KEPT,
     )
 
 
@@ -238,6 +245,7 @@ READ_KEYS = (
     ON_BAD_RECORD,
     SCHEMA_CHANGE,
     EVENT_TIME,
+    LATE,
 )
 READ = Nested(section(READ_KEYS), _read)
 
@@ -282,7 +290,7 @@ def _write(fields: Fields, reading: Reading) -> Write:
     if "key" in fields.nodes and not fields[KEY]:
         reading.problems.add(fields.place, "invalid-value", "'key' names no column", "key: [id]")
     own: Settings = (
-        *_client(fields, reading, CLIENT),
+        *client_settings(fields, reading, CLIENT),
         ("format", fields[TO_FORMAT]),
         ("key", fields[KEY]),
         ("partitions", fields[PARTITIONS]),

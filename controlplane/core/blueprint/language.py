@@ -29,6 +29,7 @@ from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
 from controlplane.core.blueprint.notify import NOTIFY
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
+from controlplane.core.blueprint.recompute_limits import MAX_RECOMPUTE
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.server_keys import HEADERS, MEMBERS, SFTP, server_settings
 from controlplane.core.blueprint.shared_parts import SHARED
@@ -41,6 +42,7 @@ from controlplane.core.blueprint.storage import (
     settings,
     stored,
 )
+from controlplane.core.blueprint.store_notices import NOTICES, notice_settings
 from controlplane.core.blueprint.transform_tests import TESTS
 from controlplane.core.blueprint.transforms import NAME, TRANSFORM
 from controlplane.core.blueprint.value_kinds import (
@@ -112,12 +114,15 @@ READ_KEYS = (
     MEMBERS,
     HEADERS,
     SFTP,
+    NOTICES,
 )
 
 
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
+    is_watched = fields[FOLDER_REFRESH].is_watched
+    notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(
         connector=fields[READ_CONNECTOR],
         path=fields[PATH],
@@ -126,8 +131,9 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[FOLDER_REFRESH].every_s,
         cron=fields[FOLDER_REFRESH].cron,
+        on_demand_s=fields[FOLDER_REFRESH].on_demand_s,
         within_s=fields[FOLDER_REFRESH].within_s,
-        is_watched=fields[FOLDER_REFRESH].is_watched,
+        is_watched=is_watched,
         partition=fields[PARTITION],
         metadata=fields[METADATA],
         on_bad_record=fields[ON_BAD_RECORD],
@@ -138,6 +144,7 @@ def _read(fields: Fields, reading: Reading) -> Read:
                 (
                     *settings(fields, fields[PATH], reading),
                     *server_settings(fields, fields[PATH], reading),
+                    *notices,
                 )
             )
         ),
@@ -261,6 +268,7 @@ COMPONENT = Section(
         APPEND_ONLY,
         EXPECT,
         FRESHNESS,
+        MAX_RECOMPUTE,
         VOLATILE,
         PIN,
         SORT_BY,
@@ -319,6 +327,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         retention=fields[RETENTION],
         expect=fields[EXPECT],
         freshness_s=fields[FRESHNESS],
+        max_recompute=fields[MAX_RECOMPUTE],
         volatile=fields[VOLATILE],
         pin=fields[PIN],
         append_only=fields[APPEND_ONLY],

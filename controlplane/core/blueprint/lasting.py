@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from controlplane.core.blueprint.model import PythonTransform, SqlTransform
 from controlplane.core.blueprint.problems import shown
+from controlplane.core.blueprint.recompute_limits import MAX_RECOMPUTE
 from controlplane.core.blueprint.section_keys import Fields, Key
 from controlplane.core.blueprint.value_kinds import Fault, JsonSchema, Reading, Text, text_of
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
@@ -60,9 +61,9 @@ PIN = Key(
 
 
 def report_misplaced(fields: Fields, body: object, reading: Reading) -> None:
-    """Only transforms can be volatile or pinned."""
+    """Only transforms can be volatile or pinned, or have inputs."""
     if isinstance(body, SqlTransform | PythonTransform):
         return
-    for key in fields.present((VOLATILE, PIN)):
+    for key in fields.present((VOLATILE, PIN, MAX_RECOMPUTE)):
         message = f"{key.text!r} belongs to transforms"
         reading.problems.add(key.place, "conflicting-keys", message, "remove it")

@@ -4,7 +4,7 @@ these."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from controlplane.core.blueprint.example_model import TransformExample
 from controlplane.core.blueprint.text_places import ParamValue, Position, TextPlace
@@ -97,27 +97,30 @@ class Read:
     and `settings` are all keys of its own. `is_growing`: a listing only adds to the one before it,
     from where that one ended. `within_s`: of a continuous source, how soon a new row is to be in
     the dataset; `refresh_s` is the same then. `is_watched`: a worker waits for changes of the
-    folder; `refresh_s` is the time from one listing without news to the next.
+    folder; `refresh_s` is the time from one listing without news to the next. `on_demand_s`: of a
+    source on demand, the shortest time between listings; `refresh_s` follows from freshness goals.
     """
 
     connector: str
     path: str
     format: str
-    options: tuple[tuple[str, str], ...]
-    schema: str | None
-    refresh_s: float | None
-    partition: str | None
-    metadata: tuple[str, ...]
-    on_bad_record: OnBadRecord
-    schema_change: str
-    deletes_max: float
+    options: tuple[tuple[str, str], ...] = ()
+    schema: str | None = None
+    refresh_s: float | None = None
+    partition: str | None = None
+    metadata: tuple[str, ...] = ()
+    on_bad_record: OnBadRecord = "fail"
+    schema_change: str = "fail"
+    deletes_max: float = 1.0
     settings: Settings = ()
     is_growing: bool = False
     within_s: float | None = None
     cron: str | None = None
     is_watched: bool = False
+    on_demand_s: float | None = None
     hive_partitioning: bool | None = None  # of files; None: as the edition of the component has it
     event_time: EventTime | None = None  # of a topic
+    keeps_late_rows: bool = False  # another component takes them out
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +176,26 @@ class Write:
     source_place: Position | None = field(default=None, compare=False)
 
 
+RereadExtent: TypeAlias = Literal["partition", "key"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecomputeLimit:
+    """The most that a transform may read of the input `name` where one partition of it changes:
+    that partition, or all rows with its keys."""
+
+    name: str
+    most: RereadExtent
+    place: Position
+
+
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation on a dataset's rows. Exactly one of `check`, `unique` and `rows` says
+    """One expectation on a dataset's rows. Exactly one of `check`, `unique`, `rows` and `late` says
     something.
 
     `text` places the condition of `check`; `rows` are the least and the most of them. `threshold`
-    is the share of rows that may fail.
+    is the share of rows that may fail. `late`: rows are to be on time, by this rule.
     """
 
     name: str
@@ -191,9 +207,12 @@ class Expectation:
     on_fail: str
     threshold: float
     unique_places: tuple[Position, ...] = field(default=(), compare=False)
+    late: EventTime | None = None
 
     @property
     def in_words(self) -> str:
+        if self.late is not None:
+            return f"{self.late.column} at most {self.late.delay_s:g} s behind earlier messages"
         if self.rows is not None:
             bounds = zip(("min", "max"), self.rows, strict=True)
             return f"rows {', '.join(f'{word} {bound}' for word, bound in bounds if bound is not None)}"
@@ -222,6 +241,7 @@ class Component:
     retention: Retention = Retention()
     expect: tuple[Expectation, ...] = ()
     freshness_s: float | None = None  # how old the newest data may be
+    max_recompute: tuple[RecomputeLimit, ...] = ()
     volatile: str = ""  # true | daily | hourly
     pin: str = ""  # a logic id
     append_only: bool = False  # generations only add partitions

@@ -36,30 +36,23 @@ def _read(fields: Fields, reading: Reading) -> Read:
         message = "the key 'schema' is missing; rows of a program have no columns of their own"
         reading.problems.add(fields.place, "missing-key", message, "schema: day DATE, rate DOUBLE")
     _report_secrets(fields, reading)
-    main, place = main_module(fields, reading, PYTHON)
-    modules = dict(sorted({*fields[MODULES], main}))
-    digest = code_digest(modules, (main.path, place), ENTRYPOINTS, reading, _FUNCTIONS)
+    code = module_settings(fields, reading, ENTRYPOINTS, _FUNCTIONS)
     params, schema = dict(fields[PARAMS]), fields[SCHEMA]
     settings: dict[str, ParamValue] = {
-        "code": digest,
-        "main": main.path,
-        "modules": json.dumps(modules),
+        **code,
         "params": json.dumps(params, sort_keys=True),
         "schema": schema,
     }
     plain = {k: v for k, v in params.items() if not str(v).startswith("secret://")}
     return Read(
         connector="python",
-        path=f"python:{main.path}",
+        path=f"python:{code['main']}",
         format="python",
-        options=(("code", digest), ("params", json.dumps(plain, sort_keys=True))),
+        options=(("code", code["code"]), ("params", json.dumps(plain, sort_keys=True))),
         schema=schema,
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
-        partition=None,
-        metadata=(),
-        on_bad_record="fail",
-        schema_change="fail",
+        on_demand_s=fields[REFRESH].on_demand_s,
         deletes_max=fields[DELETES],
         settings=tuple(sorted(settings.items())),
     )
@@ -75,7 +68,18 @@ def _report_secrets(fields: Fields, reading: Reading) -> None:
             reading.problems.add(fields.nodes[PARAMS.name][0].place, *fault)
 
 
-def code_digest(
+def module_settings(
+    fields: Fields, reading: Reading, functions: Sequence[str], hint: str = ""
+) -> dict[str, str]:
+    """The user's modules as settings of a source: `code` is their digest, `main` the path of the
+    module that has these functions. `hint`: what to write where one is missing."""
+    main, place = main_module(fields, reading, PYTHON)
+    modules = dict(sorted({*fields[MODULES], main}))
+    digest = _code_digest(modules, (main.path, place), functions, reading, hint)
+    return {"code": digest, "main": main.path, "modules": json.dumps(modules)}
+
+
+def _code_digest(
     modules: Mapping[str, str],
     main: tuple[str, TextPlace],
     functions: Sequence[str],

@@ -19,10 +19,10 @@ from controlplane.core.blueprint.common_keys import (
 )
 from controlplane.core.blueprint.model import Read, Settings
 from controlplane.core.blueprint.problems import shown
-from controlplane.core.blueprint.python import code_digest
+from controlplane.core.blueprint.python import module_settings
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_places import ParamValue
-from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE, main_module
+from controlplane.core.blueprint.transforms import FILE, MODULES, NO_CODE
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fault,
@@ -154,16 +154,13 @@ def _read(fields: Fields, reading: Reading) -> Read:
         schema=fields[SCHEMA],
         refresh_s=fields[REFRESH].every_s,
         cron=fields[REFRESH].cron,
-        partition=None,
-        metadata=(),
-        on_bad_record="fail",
-        schema_change="fail",
+        on_demand_s=fields[REFRESH].on_demand_s,
         deletes_max=fields[DELETES],
         settings=tuple(sorted(settings.items())),
     )
 
 
-def _code(fields: Fields, reading: Reading) -> dict[str, ParamValue]:
+def _code(fields: Fields, reading: Reading) -> Mapping[str, ParamValue]:
     """The user's modules, where there are some."""
     if not fields.present((FILE, PYTHON)):
         return {}
@@ -171,10 +168,7 @@ def _code(fields: Fields, reading: Reading) -> dict[str, ParamValue]:
         message = "the key 'source' is missing: the function that returns the class"
         reading.problems.add(fields.place, "missing-key", message, "source: fakes")
         return {}
-    main, place = main_module(fields, reading, PYTHON)
-    modules = dict(sorted({*fields[MODULES], main}))
-    digest = code_digest(modules, (main.path, place), [fields[SOURCE] or ""], reading)
-    return {"code": digest, "main": main.path, "modules": json.dumps(modules)}
+    return module_settings(fields, reading, [fields[SOURCE] or ""])
 
 
 READ = Nested(

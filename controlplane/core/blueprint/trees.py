@@ -51,3 +51,13 @@ def key_of(node: Entries, name: str) -> Scalar | None:
 
 def nothing(place: Position) -> Entries:
     return Entries(place, ())
+
+
+def text_at(text: str, place: Position) -> Scalar:
+    """A text that stands nowhere in the source; problems in it are reported at this place."""
+    return Scalar(place, text, text, "", 0, 0)
+
+
+def entries_at(place: Position, nodes: dict[str, Node]) -> Entries:
+    """A mapping that stands nowhere in the source, nor do its keys."""
+    return Entries(place, tuple((text_at(key, place), node) for key, node in nodes.items()))

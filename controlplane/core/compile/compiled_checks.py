@@ -21,7 +21,7 @@ from dataplane.contract.jobs import DropRule, DropRules, JobSparkSettings
 from dataplane.contract.results import EXPECTATION, REASON
 from dataplane.contract.schemas import Schema, field_of, select_columns, struct_of
 
-EXAMPLES: Final = 3  # failing rows that are reported
+EXAMPLES: Final = 20  # failing rows that are reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ class CompiledCheck:
 
     @property
     def is_drop(self) -> bool:
-        """Rows that fail are taken out, whether or not they are kept elsewhere."""
-        return self.of.on_fail in ("drop", "quarantine")
+        """Tasks look for rows that fail, and take them out, whether or not they are kept elsewhere;
+        or fail at a late one."""
+        return self.of.on_fail in ("drop", "quarantine") or self.of.late is not None
 
     @property
     def quarantines(self) -> bool:
@@ -69,6 +70,11 @@ def _compiled(
     expectation: Expectation, spark: JobSparkSettings, semantics: int, problems: list[Problem]
 ) -> CompiledCheck | None:
     common = {"spark": spark, "line": SPARK_LINE, "semantics": semantics}
+    if (rule := expectation.late) is not None:
+        # In microseconds: numbers with a point have no canonical text
+        late = {"column": rule.column, "delay_us": rule.delay_us, "ahead_us": rule.max_ahead_us}
+        fails = expectation.on_fail == "fail"
+        return CompiledCheck(expectation, digest("late/1", **late, fails=fails, **common), None)
     if not expectation.check:
         columns = sorted(expectation.unique)
         return CompiledCheck(expectation, digest("unique/1", columns=columns, **common), None)
@@ -126,6 +132,13 @@ def _rule(check: CompiledCheck) -> DropRule:
     rule: DropRule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
     if check.quarantines:
         rule["quarantine"] = True
+    if (late := check.of.late) is not None:
+        rule["late"] = {
+            "column": late.column,
+            "max_ahead_s": late.max_ahead_s,
+            "delay_us": late.delay_us,
+            "fails": check.of.on_fail == "fail",
+        }
     return rule
 
 

@@ -24,6 +24,8 @@ from controlplane.core.compile import (
     component_modes,
     connector_identity,
     dependency_graph,
+    freshness_goals,
+    late_rules,
     name_lookup,
     node_identity,
 )
@@ -46,7 +48,7 @@ from controlplane.core.errors import InvalidBlueprint, Problem
 from controlplane.core.model.revisions import Revision
 from controlplane.core.schema.ddl_schemas import InvalidSchema, parse_ddl
 from dataplane.contract.results import QUARANTINED
-from dataplane.contract.schemas import Schema, field_types
+from dataplane.contract.schemas import EVENT_TIME_TYPES, Schema, field_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ def compile_revisions(
             node = step.compile()
             if node is not None:
                 nodes[dataset] = node
+    nodes = freshness_goals.applied(nodes, linked)
     problems.extend(column_problems.problems(nodes, parsed.keys()))
     depths = {} if problems else _depths(linked)
     late = tuple(
@@ -243,6 +246,7 @@ class _Step:
         declared = self._declared(read)
         has_times = self._has_event_time(read, declared)
         checks = self._checks() if location is not None else ()
+        self.problems.extend(late_rules.problems(self.named.component, (), {}))
         self._refuse_zone(None)
         return (
             None
@@ -298,6 +302,11 @@ class _Step:
         slots = chosen.by_key or chosen.slots
         zone, place = self.named.timezone, self.named.component.place
         self.problems.extend(FinalRules(body, slots, self.nodes, zone, place).problems())
+        self.problems.extend(late_rules.problems(self.named.component, chosen.slots, self.nodes))
+        if self.named.component.max_recompute:
+            from controlplane.core.compile import read_limits
+
+            self.problems.extend(read_limits.problems(self.named.component, body, chosen.slots))
         is_read_by_key = any(slot.mode == "by" for slot in chosen.slots)
         if body.partition_by and not is_read_by_key:
             self.problems.extend(compiled_checks.not_quarantined(checks))
@@ -321,7 +330,7 @@ class _Step:
         if read.event_time is None or declared is None:
             return True
         column = read.event_time.column
-        if field_types(declared).get(column) in ("timestamp", "timestamp_ntz"):
+        if field_types(declared).get(column) in EVENT_TIME_TYPES:
             return True
         message = f"event_time: {column!r} is no column of type TIMESTAMP or TIMESTAMP_NTZ"
         self._refuse("invalid-value", message, "name a column of the schema, or _timestamp")

@@ -116,7 +116,9 @@ def _sql_slots(
         cure = mode_advice.of_sql(body, name, verdicts[name], declared) if mode == "all" else ""
         if mode == "all" and verdicts[name].mode == "by" and not declared:
             reason = _reason_of_expression(verdicts[name], body, inputs.timezone)
-        slots.append(Slot(name, datasets[name], mode, reason, _columns(body, mode), cure=cure))
+        at = verdicts[name].at
+        columns = _columns(body, mode)
+        slots.append(Slot(name, datasets[name], mode, reason, columns, cure=cure, at=at))
     keyed = {} if declared else _proven_keys(verdicts)
     if not keyed:
         return tuple(slots), ()

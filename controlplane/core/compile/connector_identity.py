@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
-from controlplane.core.blueprint import KeyColumn, Read, Settings, Write, feed
+from controlplane.core.blueprint import KeyColumn, Read, Settings, Write, feed, iceberg
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Node
 from controlplane.core.model.feeds import FeedAddress
@@ -28,6 +28,8 @@ def is_files(body: Read | Write) -> bool:
 
 def is_path(body: Read | Write) -> bool:
     """Whether `path` is one of files, which may be relative to the blueprint's."""
+    if body.connector == "iceberg":
+        return not body.path.startswith(iceberg.CATALOGUE)
     return is_files(body) or body.connector == "delta"
 
 
@@ -51,16 +53,20 @@ def reads_folders(read: Read) -> bool:
 
 def has_columns(read: Read) -> bool:
     """Whether the source has columns while it is empty."""
-    return read.connector == "delta"
+    return read.connector in ("delta", "iceberg")
 
 
 def logic_options(read: Read) -> dict[str, str]:
-    """Options that can change rows: not those that refer to secrets."""
-    return {
+    """Options that can change rows: not those that refer to secrets. Where late rows are judged by
+    event times, the rule of these is among them."""
+    options = {
         name: text
         for name, text in read.options
         if is_files(read) or not text.startswith("secret://")
     }
+    if read.keeps_late_rows and (rule := read.event_time) is not None:
+        options["event_time"] = f"{rule.column} {rule.max_ahead_us}"
+    return options
 
 
 def listing_id(read: Read, location: str) -> bytes:

@@ -83,6 +83,12 @@ def source(
     parse = (
         compiled_checks.filtered_logic(parse_logic(tag="parse/2"), checks) if has_footers else first
     )
+    earlier = first if has_footers else None
+    if read.event_time is not None:
+        options = connector_identity.logic_options(
+            replace(read, keeps_late_rows=not read.keeps_late_rows)
+        )
+        earlier = compiled_checks.filtered_logic(parse_logic(options=options), checks)
     logic = ids.read_logic(parse, declared, read.schema_change, folders=folders)
     feed = connector_identity.feed_of(read, named.namespace)
     if feed is None:
@@ -99,7 +105,7 @@ def source(
         location=location,
         listing=listing,
         parse=parse,
-        earlier=first if has_footers else None,
+        earlier=earlier,
         logic=logic,
         lineage=ids.lineage_id(logic, {"": listing}),
         declared=declared,

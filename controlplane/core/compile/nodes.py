@@ -26,6 +26,7 @@ from controlplane.core.compile import compiled_checks, dependency_graph
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.dependency_graph import Graph
 from controlplane.core.compile.ordered_fold import Fold
+from controlplane.core.model.event_times import EventTime
 from controlplane.core.model.feeds import FeedAddress
 from controlplane.core.model.revisions import Revision
 from controlplane.core.partitioning import named
@@ -46,6 +47,7 @@ class Slot:
     computed together. `cure`: what to write so that it is not read whole, where there is something.
     `awaits_types`: it is read by the key if its types, once they are known, are those of the
     others; nothing is computed before. `reach`: how far rows of neighbouring granules are read, too.
+    `at`: where in the query the words stand that the reason is about, where they are known.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Slot:
     cure: str = ""
     awaits_types: bool = False
     reach: Reach | None = None
+    at: int | None = field(default=None, compare=False)
 
     @property
     def shown_mode(self) -> str:
@@ -112,8 +115,11 @@ class Source:
     spark: JobSparkSettings
     reading: bytes  # the logic without the rows that it drops, whatever the version
     checks: tuple[CompiledCheck, ...] = ()
-    earlier: bytes | None = None  # `parse` of versions that did not ask files for their types
+    # `parse` of versions that did not ask files for their types; of a topic with event times: with or
+    # without `late: keep`
+    earlier: bytes | None = None
     output: str = ""  # of its tasks
+    pulled_by: str = ""  # of a source on demand, the dataset with the most demanding freshness
     # The feed to read, in place of a location: nothing is listed or parsed
     feed: FeedAddress | None = None
 
@@ -182,6 +188,11 @@ class Transform:
     def maker(self) -> str:
         """The dataset that its tasks are those of."""
         return self.dataset.removesuffix(QUARANTINE)
+
+    @property
+    def late(self) -> EventTime | None:
+        """By which late rows are taken out of a topic's."""
+        return next((check.of.late for check in self.checks if check.of.late is not None), None)
 
     @property
     def task_logic(self) -> bytes:

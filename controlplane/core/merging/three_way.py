@@ -32,6 +32,7 @@ ALONE = frozenset(
         "publish",
         "append_only",
         "freshness",
+        "max_recompute",
         "tests",
     }
 )

@@ -10,7 +10,7 @@ a function of the committed slices alone: neither their order nor a clock enters
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -30,6 +30,14 @@ class EventTime:
     idle_s: float | None
     max_ahead_s: float
 
+    @property
+    def delay_us(self) -> int:
+        return round(self.delay_s * SECOND_US)
+
+    @property
+    def max_ahead_us(self) -> int:
+        return round(self.max_ahead_s * SECOND_US)
+
 
 class PartitionTime(NamedTuple):
     """The newest event time in a partition of a topic, and when its last messages with a time were
@@ -43,11 +51,17 @@ class PartitionTime(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class EventTimes:
     """The newest times in all slices of a root, by partition; and how many rows are too far
-    ahead."""
+    ahead. `rows`: of all slices, where late ones are taken out of them."""
 
     column: str
     newest: tuple[PartitionTime, ...] = ()
     ahead: int = 0
+    rows: int = 0
+
+    @property
+    def newest_us(self) -> dict[str, int]:
+        """By partition, as measured times have them."""
+        return {str(time.partition): time.newest_us for time in self.newest}
 
     def plus(self, measured: Iterable[MeasuredTimes]) -> EventTimes:
         """With more slices, in any order. Those of another column say nothing."""
@@ -73,8 +87,50 @@ class EventTimes:
         if not active:
             return None
         least = min(active, key=lambda time: time.newest_us)
-        at_us = least.newest_us - round(rule.delay_s * SECOND_US)
+        at_us = least.newest_us - rule.delay_us
         return Watermark(at_us, least.partition, tuple(idle), self.ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTimes:
+    """The times in one slice, by partition of the topic. `behind_us`: how far a row is behind an
+    earlier one of the slice, or more than that. `is_known`: whether all rows were measured."""
+
+    least_us: Mapping[str, int]
+    behind_us: Mapping[str, int]
+    listed_ms: int = 0
+    is_known: bool = True
+
+    @staticmethod
+    def of(times_of_files: Sequence[MeasuredTimes | None]) -> SliceTimes:
+        """Those of a slice, of which each file has some rows. None: not measured."""
+        measured = [times for times in times_of_files if times is not None]
+        listed_ms = max((times["listed_ms"] for times in measured), default=0)
+        # An earlier version measured the newest times alone
+        measured = [times for times in measured if "least_us" in times]
+        if len(measured) < len(times_of_files):
+            return SliceTimes({}, {}, listed_ms, is_known=False)
+        least: dict[str, int] = {}
+        behind: dict[str, int] = {}
+        for partition in {p for times in measured for p in times["least_us"]}:
+            own = [times for times in measured if partition in times["least_us"]]
+            least[partition] = min(times["least_us"][partition] for times in own)
+            if len(own) == 1 and partition in own[0]["behind_us"]:
+                behind[partition] = own[0]["behind_us"][partition]
+                continue
+            # The order of rows in several files is not known
+            newest = [times["newest_us"].get(partition, least[partition]) for times in own]
+            behind[partition] = max(newest) - least[partition]
+        return SliceTimes(least, behind, listed_ms)
+
+    def may_be_late(self, before_us: Mapping[str, int], delay_us: int) -> bool:
+        """Whether a row may be late. `before_us`: the newest times of earlier slices."""
+        if not self.is_known:
+            return True
+        for partition, least in self.least_us.items():
+            if max(self.behind_us[partition], before_us.get(partition, least) - least) > delay_us:
+                return True
+        return False
 
 
 def _later(a: PartitionTime, b: PartitionTime) -> PartitionTime:

@@ -9,6 +9,7 @@ from controlplane.core.model.states import State
 
 NO_BRANCH = ""  # for events of the whole installation: they are shown in every branch
 CLAIMED = "task.claimed"  # the kind of event that begins an attempt: `{attempt, driver}`
+ADOPTED = "partitions.adopted"  # the kind of event for partitions that no task computed
 COMMITTED = "dataset.committed"  # the kind of event for a new state: `committed_body`
 
 

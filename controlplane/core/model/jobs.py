@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NotRequired, TypeAlias, TypedDict, final
 
-from dataplane.contract.claims import Present
+from dataplane.contract.claims import EarlierMessages, Present
 from dataplane.contract.jobs import (
     AnalyseJob,
     CheckQuestion,
@@ -136,6 +136,7 @@ class FragmentsSpec(TypedDict):
 
     slots: dict[str, list[str]]
     into: NotRequired[int]  # pack: the number of files
+    earlier: NotRequired[EarlierMessages]
     was: NotRequired[list[int] | None]  # of a fold: a content that ends the run
     then: NotRequired[list[FollowingSpec]]
     present: NotRequired[Present]

@@ -30,7 +30,7 @@ FILE_BYTES = 64 << 20
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
 # After which a dataset's leaves count as stable although nothing was committed since
 QUIET_S = 600.0
-PRIORITY = -1_000_000  # whatever else is to be done comes first
+PRIORITY = -1_000_000  # all other work comes first
 _NAME = "/packs"
 
 

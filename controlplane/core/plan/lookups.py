@@ -140,7 +140,7 @@ def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> d
                 del running[dataset]
             except OSError:
                 raise
-            except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
+            except Exception as e:  # noqa: BLE001  # any failure is this dataset's alone
                 decided[dataset] = broken(dataset, e)
                 del running[dataset]
         answers = _answers(asks, world)

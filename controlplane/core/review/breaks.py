@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from controlplane.core.blueprint import Position, SqlTransform
+from controlplane.core.compile import key_types
 from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.error_places import place_of_error
 from controlplane.core.compile.nodes import Node, Sink, Slot, Source, Transform
@@ -64,6 +65,25 @@ def _of_transform(
         yield _refused(node, error, changes, is_edited=is_edited)
     if columns.is_exact and columns.schema is not None:
         yield from _of_key(node, columns.schema)
+    yield from _of_late_modes(node, schemas)
+
+
+def _of_late_modes(node: Transform, schemas: Schemas) -> Iterator[Break]:
+    """Limits that it exceeds by modes that follow from the types of its inputs."""
+    if node.by_key is None or not node.component.max_recompute:
+        return
+    known_reads = {
+        name: read.schema
+        for name, read in schemas.reads(node).items()
+        if read.is_exact and read.schema is not None
+    }
+    if len(known_reads) < len(node.slots):
+        return
+    from controlplane.core.compile import read_limits
+
+    slots = key_types.decided(node, known_reads).slots
+    for problem in read_limits.problems(node.component, node.body, slots):
+        yield Break(node.dataset, node.dataset, "itself", problem)
 
 
 def _refused(

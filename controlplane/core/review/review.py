@@ -102,7 +102,8 @@ def _breaks(
 def _may_break(node: Node, old: Node | None, changed: Mapping[str, ColumnChanges]) -> bool:
     if node.is_copy:
         return node.source in changed
-    return _is_touched(old, node) and not node.output
+    has_limits = bool(node.component.max_recompute)
+    return (has_limits or _is_touched(old, node)) and not node.output
 
 
 def _change(

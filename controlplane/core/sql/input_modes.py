@@ -73,13 +73,14 @@ class PartsMerge:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The proven mode of one input. `keys` are there for `by`; `merge` for `all`, or `unmerged`
-    says why not."""
+    says why not. `at`: as of `Mode`."""
 
     mode: Literal["each", "by", "all"]
     reason: str
     keys: tuple[InputKey, ...] = ()
     merge: PartsMerge | None = None
     unmerged: str = ""
+    at: int | None = None
 
     @property
     def planned(self) -> Mode:
@@ -120,7 +121,8 @@ class Analysis:
         except Unproven as unproven:
             reason = self._words(unproven)
             words = f"`all`: {reason}" if partition_by else self.shape.reason
-            return {name: Verdict("all", words, unmerged=reason) for name in names}
+            at = unproven.offset if partition_by else self.shape.at
+            return {name: Verdict("all", words, unmerged=reason, at=at) for name in names}
         by_key = self._by(relation, calls, partition_by, columns)
         return {
             name: by_key.get(name) or self._all(relation, calls, name, by_key[""]) for name in names
@@ -157,13 +159,14 @@ class Analysis:
         """Verdicts of inputs that are read by the key; under the empty name, the reason why all
         others are not."""
         if not partition_by:
-            return {"": Verdict("all", self.shape.reason)}
+            return {"": Verdict("all", self.shape.reason, at=self.shape.at)}
         try:
             proof = keyed_inputs.prove(
                 relation, calls, columns, [part.name for part in partition_by]
             )
         except Unproven as unproven:
-            return {"": Verdict("all", f"`all`: {self._words(unproven)}")}
+            reason = f"`all`: {self._words(unproven)}"
+            return {"": Verdict("all", reason, at=unproven.offset)}
         by = {
             ref.name: proof.by[ref.name.lower()]
             for ref in self.references
@@ -177,10 +180,10 @@ class Analysis:
         try:
             decomposed = decompose(relation, calls, self.volatile, name)
         except Unproven as unproven:
-            return Verdict("all", why.reason, unmerged=self._words(unproven))
+            return Verdict("all", why.reason, unmerged=self._words(unproven), at=why.at)
         start = decomposed.scope.offset
         merge = PartsMerge(decomposed.aggregates, start, line_column(self.text, start)[0])
-        return Verdict("all", why.reason, merge=merge)
+        return Verdict("all", why.reason, merge=merge, at=why.at)
 
     def _words(self, unproven: Unproven) -> str:
         return f"{unproven.what} at line {line_column(self.text, unproven.offset)[0]}"
@@ -188,7 +191,7 @@ class Analysis:
 
 def _plain(mode: Mode) -> Verdict:
     unmerged = "" if mode.mode == "each" else "the query has no aggregate"
-    return Verdict(mode.mode, mode.reason, unmerged=unmerged)
+    return Verdict(mode.mode, mode.reason, unmerged=unmerged, at=mode.at)
 
 
 def _input_key(part: OutputKeyPart, expression: exp.Expr) -> InputKey:

@@ -59,8 +59,11 @@ _JOIN_KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Mode:
+    """`at`: where in the text the words stand that the reason is about, where they are known."""
+
     mode: Literal["each", "all"]
     reason: str
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,11 @@ class RowScope:
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The query as row-wise scopes, several if UNION ALL stands between them; none: `reason` says
-    why not."""
+    why not, by the words at `at`."""
 
     scopes: tuple[RowScope, ...]
     reason: str
+    at: int | None = None
 
     @property
     def driver(self) -> TableRef | None:
@@ -92,14 +96,13 @@ class Shape:
         if not mentions:
             return Mode("all", f"`all`: the query does not read {name}")
         if not self.scopes:
-            return Mode("all", self.reason)
+            return Mode("all", self.reason, self.at)
         if any(mentions[0] == scope.driver for scope in self.scopes):
             return Mode("each", self.reason)
         place = mentions[0]
         driver = next(s.driver for s in self.scopes if s.start <= place.start < s.end)
-        return Mode(
-            "all", f"`all`: any row may meet any row of {driver.name}, at line {place.line}"
-        )
+        reason = f"`all`: any row may meet any row of {driver.name}, at line {place.line}"
+        return Mode("all", reason, place.start)
 
 
 class _DependenceError(Exception):
@@ -120,7 +123,7 @@ def shape(
         _check_apart(scopes, refs)
     except _DependenceError as dependence:
         line = line_column(text, dependence.offset)[0]
-        return Shape((), f"`all`: {dependence.what} at line {line}")
+        return Shape((), f"`all`: {dependence.what} at line {line}", dependence.offset)
     names = dict.fromkeys(scope.driver.name for scope in scopes)
     return Shape(scopes, f"`each`: every row comes from one row of {' or of '.join(names)}")
 

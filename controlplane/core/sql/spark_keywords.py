@@ -69,7 +69,7 @@ CLAUSES: Final = _phrases(
 # They hold lists of names
 NAMING: Final = _phrases("WITH|WITH RECURSIVE|LATERAL VIEW|LATERAL VIEW OUTER|WINDOW")
 
-NAMERS: Final = _phrases("WITH|RECURSIVE|WINDOW")  # the next word is a name, whatever it is
+NAMERS: Final = _phrases("WITH|RECURSIVE|WINDOW")  # the next word is always a name
 
 # No operand begins with these, so the word before one of them is a name.
 STOPS: Final = _phrases(

@@ -60,12 +60,13 @@ def apply(
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     unanswered: str = "",
     looked: str = "",
+    modes: bool = False,
     action: Action = "apply",
 ) -> ApplyAnswer:
     """Store new revisions of the dataflows in `sources` and answer what will run. Equal texts make
     no new revision. `unseen`: why a source was not listed for it. `unanswered`: why Spark has not
     answered every analysis request. `looked`: the plan id under which sources were listed for it.
-    `action`: its name in the audit.
+    `modes`: a dry run also answers how inputs are kept. `action`: its name in the audit.
 
     Raises InvalidBlueprint with every problem, StaleRevision if `expected` is not the (single)
     dataflow's revision.
@@ -87,6 +88,10 @@ def apply(
             )
             planned = edit.answer(ctx, plan, facts, unseen, unanswered)
             planned["plan"]["basis"] = edit.basis(ctx, edit.flows, plan, facts, looked)
+            if modes:
+                from controlplane.operations.inspect import kept_inputs
+
+                planned["plan"]["modes"] = kept_inputs.of_plan(ctx, plan, facts)
             return planned
     with ctx.begin() as tx:
         branches.require_editable(ctx, tx, branch)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 from controlplane.core.blueprint import Draft
 from controlplane.core.compile import nodes
 from controlplane.core.compile.compiler import Compilation
 from controlplane.core.compile.nodes import Desired
+from controlplane.core.errors import Problem
 from controlplane.core.examples.example_faults import problems as problems_of_tests
 from controlplane.core.merging import identities
 from controlplane.core.merging.spans import definitions
@@ -36,6 +38,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, attempt_cac
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 
+RESERVED_FLOW: Final = "system"
 NO_UIDS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
@@ -71,6 +74,25 @@ def _attempt(
 ) -> Compilation:
     """The desired state after an edit. A stored dataflow that does not compile is no problem of the
     edit, unless the edit reads it."""
+    reserved = tuple(_reserved(live, draft_set))
+    attempt = _compiled(live, together, namespace, draft_set)
+    return replace(attempt, problems=(*reserved, *attempt.problems)) if reserved else attempt
+
+
+def _reserved(live: Mapping[str, Revision], draft_set: DraftSet) -> Iterator[Problem]:
+    """The problem of a new dataflow with the name of the service's views. A stored one keeps its name."""
+    for draft in draft_set.drafts:
+        if draft.dataflow == RESERVED_FLOW and RESERVED_FLOW not in live:
+            message = f"the dataflow name {RESERVED_FLOW} is reserved for views such as system.cost"
+            yield draft.place.problem("invalid-name", message, "choose another name")
+
+
+def _compiled(
+    live: Mapping[str, Revision],
+    together: Mapping[str, Revision],
+    namespace: str,
+    draft_set: DraftSet,
+) -> Compilation:
     parsed = draft_set.by_flow
     attempt = attempt_cached(together.values(), namespace, parsed)
     if not attempt.problems:

@@ -50,7 +50,7 @@ from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.schemas import Schema
 
-FORMS = "delta:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
+FORMS = "delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
 MOVING = ("stale", "building")  # as a copy is that goes on by itself
 MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the inputs
 
@@ -216,8 +216,8 @@ def _quoted(name: str) -> str:
 
 
 def _place(kind: str, place: str) -> dict[str, object]:
-    if kind == "delta" and place:
-        return {"connector": "delta", "path": place}
+    if kind in ("delta", "iceberg") and place:
+        return {"connector": kind, "path": place}
     if kind == "parquet" and place:
         path = f"{place.rstrip('/')}/**/*.parquet"
         return {"connector": "files", "path": path, "format": "parquet"}

@@ -72,7 +72,7 @@ def partition(
             "files": [] if fragment is None else _files(fragment),
             "since": _since(tx, nodes, branch, state, entry),
             "attempt": None if attempt is None else work.entry(attempt),
-            "task_seconds": None if attempt is None else _task_seconds(attempt),
+            "task_seconds": None if attempt is None else task_seconds(attempt),
             "inputs": [shown_input for shown_input in inputs if ctx.sees(shown_input["dataset"])],
             "objects": list(_objects(tx, nodes, code, state, key)),
             "readers": list(_readers(ctx, tx, nodes, present, branch, name=name, entry=entry)),
@@ -87,7 +87,7 @@ def _files(fragment: Fragment) -> list[PartitionFile]:
     ]
 
 
-def _task_seconds(attempt: PastAttempt) -> float | None:
+def task_seconds(attempt: PastAttempt) -> float | None:
     """Each of its tasks took as long, as far as is known."""
     if attempt.seconds is None or not attempt.done:
         return None

@@ -7,7 +7,7 @@ Only files of partitions that differ are read, by `CompareRows`, after the trans
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, TypeAlias
 
@@ -28,12 +28,14 @@ from controlplane.operations import known_fragments
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import time_travel
 from controlplane.operations.inspect.json_views import instant
+from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.row_diff import ComparedFiles, CompareRows
 from controlplane.ports.store import Tx
 
 Kind: TypeAlias = Literal["added", "removed", "changed", "equal"]
 RECENT = 50  # states of each side among which two of the same inputs are looked for
 MOST_ROWS = 500_000_000  # of both sides
+MOST_BYTES = 100_000_000_000  # of the files of both sides
 NO_ROWS: RowDifference = {
     "added": 0,
     "removed": 0,
@@ -47,13 +49,15 @@ NO_ROWS: RowDifference = {
 @dataclass(frozen=True, slots=True)
 class DiffRequest:
     """A request for a difference: a page of partitions after a key, or one partition; rows, if
-    `timeout_s` is not None, and by a key, if it has columns."""
+    `timeout_s` is not None. `key`: the columns by which rows are paired; by default those that the
+    dataset expects to be unique. `column`: pairs that are shown differ in it; empty: in any."""
 
     after: str | None = None
     limit: int = 100
     partition: str | None = None
     timeout_s: float | None = None
     key: tuple[str, ...] = ()
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ def of_branches(
                 f"dataset {dataset} has no committed data in {first_branch} or in {other}"
             )
         sides = _Sides(first_branch, other, *comparable(tx, first_branch, other, before, after))
-        difference, files = _difference(tx, dataset, sides, request)
+        difference, files = _difference(ctx, tx, dataset, sides, request)
     return _with_rows(difference, files, compare, request)
 
 
@@ -107,7 +111,9 @@ def of_points(
         before, after = (
             time_travel.state_of(tx, branch, dataset, point) for point in (first_point, other)
         )
-        difference, files = _difference(tx, dataset, _Sides(branch, branch, before, after), request)
+        difference, files = _difference(
+            ctx, tx, dataset, _Sides(branch, branch, before, after), request
+        )
     return _with_rows(difference, files, compare, request)
 
 
@@ -145,7 +151,7 @@ def changes_of(tx: Tx, state_before: State | None, other: State | None) -> list[
 
 
 def _difference(
-    tx: Tx, dataset: str, sides: _Sides, request: DiffRequest
+    ctx: Context, tx: Tx, dataset: str, sides: _Sides, request: DiffRequest
 ) -> tuple[DataDifference, ComparedFiles | None]:
     """The difference, and the files to read in order to find the rows that differ."""
     before, after = sides.before, sides.after
@@ -172,8 +178,22 @@ def _difference(
         "row_changes": None,
         "next": page[request.limit - 1].key if len(page) > request.limit else None,
     }
-    files = None if request.timeout_s is None else _files(tx, dataset, changes, columns, request)
-    return answer, files
+    if request.timeout_s is None:
+        return answer, None
+    key = request.key or unique_columns(ctx, tx, sides.other, dataset, columns)
+    return answer, _files(tx, dataset, changes, columns, replace(request, key=key))
+
+
+def unique_columns(
+    ctx: Context, tx: Tx, branch: str, dataset: str, columns: CommonColumns
+) -> tuple[str, ...]:
+    """The columns of the first `unique` of a dataset that both sides have; else none."""
+    node = desired(tx, branch, namespace=ctx.namespace).nodes.get(dataset)
+    if node is None:
+        return ()
+    shared_names = {field["name"] for field in columns.schema["fields"]}
+    keys = (expectation.unique for expectation in node.component.expect)
+    return next((key for key in keys if key and shared_names.issuperset(key)), ())
 
 
 def _state(before: State | None, after: State | None, *, is_equal: bool) -> Kind:
@@ -217,10 +237,22 @@ def _files(
         )
     fragments = known_fragments.of(tx, (*before, *after))
     files_before, other = (
-        [file["path"] for entry in entries for file in fragments[entry.fragment].files]
+        [file for entry in entries for file in fragments[entry.fragment].files]
         for entries in (before, after)
     )
-    return ComparedFiles(files_before, other, columns.schema, request.key)
+    size_bytes = sum(file["size"] for file in (*files_before, *other))
+    if size_bytes > MOST_BYTES:
+        raise NotCompared(
+            f"files of {size_bytes:,} bytes are in partitions that differ, more than"
+            f" {MOST_BYTES:,}; compare one partition"
+        )
+    return ComparedFiles(
+        [file["path"] for file in files_before],
+        [file["path"] for file in other],
+        columns.schema,
+        request.key,
+        request.column,
+    )
 
 
 def _with_rows(

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final
 
 from controlplane.core import profile_figures, tree
@@ -30,7 +29,7 @@ from controlplane.core.tree.tree_values import EMPTY_ROOT
 from controlplane.core.tree.walk import NodeRef, all_children, load, load_root
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import json_views
-from controlplane.operations.inspect.datasets import kept_states
+from controlplane.operations.inspect.datasets import newest_generations
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.ports.store import Tx
 from dataplane.contract.profiles import (
@@ -96,7 +95,7 @@ def history(
         state_of(tx, branch, name)
         look = ProfileRequest(tx)
         profiled: list[tuple[State, Profile]] = []
-        states = _generations(tx, branch, name)[:GENERATIONS]
+        states = newest_generations(tx, branch, name, GENERATIONS)
         look.stored_profiles = tx.traces.profiles(state.root for state in states)
         for state in states:
             try:
@@ -114,14 +113,6 @@ def history(
             f"dataset {name} has no column {column!r} in its last {GENERATIONS} generations"
         )
     return {"dataset": name, "is_partial": look.is_partial, "columns": chosen}
-
-
-def _generations(tx: Tx, branch: str, name: str) -> list[State]:
-    """The newest state of each generation, the last one first."""
-    by_generation: dict[int, State] = {}
-    for state in islice(kept_states(tx, branch, name), 5 * GENERATIONS):
-        by_generation.setdefault(state.generation, state)
-    return list(by_generation.values())
 
 
 def _columns(

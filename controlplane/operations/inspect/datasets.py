@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import cast
 
 from controlplane.core import tree
@@ -18,6 +19,7 @@ from controlplane.core.model.answers import (
     SparkSchema,
     TargetStatus,
 )
+from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision, Plan
@@ -91,6 +93,14 @@ def kept_states(tx: Tx, branch: str, name: str, before: int | None = None) -> It
     while some := tx.states.history(branch, name, STATES_A_TIME, before):
         yield from some
         before = some[-1].seq
+
+
+def newest_generations(tx: Tx, branch: str, name: str, most: int) -> list[State]:
+    """The newest state of each of the last generations, the last one first."""
+    by_generation: dict[int, State] = {}
+    for state in islice(kept_states(tx, branch, name), 5 * most):
+        by_generation.setdefault(state.generation, state)
+    return list(by_generation.values())[:most]
 
 
 def partitions(
@@ -217,6 +227,15 @@ def all_checks(ctx: Context, branch: str) -> list[ChecksAnswer]:
     decisions = sorted(visible, key=lambda d: d.dataset)
     every = [_checks(d, states[d.dataset], memos.get(keys[d.dataset])) for d in decisions]
     return [answer for answer in every if answer["items"] or answer["rejected"]]
+
+
+def without_rows(answer: ChecksAnswer) -> ChecksAnswer:
+    """For those who may not see rows."""
+    items, rejected = (
+        [CheckResult({**check, "examples": []}) for check in checks]
+        for checks in (answer["items"], answer["rejected"])
+    )
+    return {**answer, "items": items, "rejected": rejected}
 
 
 def _record_key(branch: str, name: str, state: State | None) -> bytes:

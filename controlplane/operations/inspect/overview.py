@@ -73,10 +73,12 @@ def plan(
     flows: Sequence[str] | None = None,
     unseen: Mapping[str, str] = source_changes.ALL_SEEN,
     looked: str = "",
+    *,
+    modes: bool = False,
 ) -> PlanAnswer:
     """What would run now, of these dataflows or of all that the actor sees whole. `unseen`: why a
     source was not listed for it. `looked`: the plan id under which sources were listed for it.
-    Raises NotFound for one that is not declared."""
+    `modes`: also how inputs are kept. Raises NotFound for one that is not declared."""
     if flows is None and ctx.principal.within:
         flows = _visible_flows(ctx, branch)
     with ctx.read_plan(branch, flows) as (full_plan, facts):
@@ -100,6 +102,10 @@ def plan(
         answer["basis"] = plan_basis.of_plan(
             ctx, plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
         )
+        if modes:
+            from controlplane.operations.inspect import kept_inputs
+
+            answer["modes"] = kept_inputs.of_plan(ctx, plan, facts)
         return answer
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from controlplane.core import runs
-from controlplane.core.compile.nodes import Desired, Source, Transform
+from controlplane.core.compile.nodes import Desired, Node, Source, Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.explain import cause_sentences
 from controlplane.core.model.answers.work import (
@@ -21,13 +21,16 @@ from controlplane.core.model.answers.work import (
     RunState,
     RunStep,
 )
+from controlplane.core.model.events import ADOPTED
 from controlplane.core.model.past_attempts import Cost, PastAttempt
 from controlplane.core.model.states import Cause, State, UnfinishedRun
+from controlplane.core.model.tasks import Attempt
 from controlplane.core.plan import Decision, Plan
 from controlplane.core.rights import Principal, may, may_see_part
 from controlplane.core.runs import PENDING, Output, Run, RunCommit
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import json_views, work
+from controlplane.operations.inspect import json_views, tasks, work
+from controlplane.operations.inspect.critical_path import critical_path
 from controlplane.operations.inspect.overview import as_known
 from controlplane.operations.inspect.run_progress import MOVING
 from controlplane.operations.planning.snapshot import StoreSnapshot, targeted
@@ -97,12 +100,45 @@ def past_run(ctx: Context, branch: str, id: str) -> PastRunAnswer:
     flow = id.partition(".")[0]
     with ctx.read_plan(branch) as (plan, facts):
         past, visible_runs = _read(ctx, plan, facts, flow if _is_known(facts, flow) else None)
+        under_way = list(facts.tx.queue.attempts().values())
     run = next((run for run in visible_runs if run.id == id), None)
     if run is None:
         raise no_run(branch, id)
     steps = _steps(run, past)
     attempts = sorted(_attempts_of(run, past), key=lambda a: (a.started_at, a.id))
-    return {**_run(run, past), "steps": steps, "attempts": list(map(work.entry, attempts))}
+    running = _running(steps, under_way)
+    return {
+        **_run(run, past),
+        "steps": steps,
+        "attempts": list(map(work.entry, attempts)),
+        "running": [tasks.running(attempt) for attempt in running],
+        "critical": _critical(facts.desired, attempts, running, past.now),
+    }
+
+
+def _running(steps: Sequence[RunStep], under_way: Iterable[Attempt]) -> list[Attempt]:
+    """Attempts under way at datasets and copies that the run has not finished."""
+    pending = {step["dataset"] for step in steps if step["state"] == "running"}
+    chosen = [a for a in under_way if a.dataset in pending and a.kind not in work.UNSEEN]
+    return sorted(chosen, key=lambda a: (a.at, a.id))
+
+
+def _critical(
+    desired: Desired, attempts: Iterable[PastAttempt], running: Iterable[Attempt], now: float
+) -> list[str]:
+    """The critical path. An attempt that runs ends now, as far as anyone knows."""
+    times = [(a.dataset, a.ended_at) for a in attempts] + [(a.dataset, now) for a in running]
+    ends: dict[str, float] = {}
+    for name, ended in times:
+        ends[name] = max(ended, ends.get(name, ended))
+    return critical_path(ends, {name: _inputs(desired.nodes.get(name)) for name in ends})
+
+
+def _inputs(node: Node | None) -> list[str]:
+    """The datasets that a dataset or copy reads."""
+    if node is None:
+        return []
+    return [node.source] if node.is_copy else [slot.dataset for slot in node.slots]
 
 
 def _is_known(facts: StoreSnapshot, flow: str) -> bool:
@@ -296,7 +332,7 @@ def _adopted(
     for event in tx.events.of_kind(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
     adopted: dict[tuple[str, int], int] = {}
-    for event in tx.events.of_kind(branch, "partitions.adopted", since):
+    for event in tx.events.of_kind(branch, ADOPTED, since):
         at = next((at for at in commit_times.get(event.dataset, ()) if at >= event.at), math.inf)
         states = past_states.get(event.dataset, ())
         committed = next((state.seq for state in states if state.at <= at), 0)

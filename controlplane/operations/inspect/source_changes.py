@@ -16,7 +16,7 @@ from controlplane.core.model.feeds import BREACH
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan import Plan
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import json_views
+from controlplane.operations.inspect import data_age, json_views
 from controlplane.operations.planning.pinned import is_pinned
 from controlplane.operations.planning.plan_listings import NO_LISTINGS, PlanListings
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -50,7 +50,7 @@ def of_plan(
     ]
     roots = {n.dataset: _consumed(facts, n) for n in nodes}
     return _source_changes(
-        facts.tx, facts.nodes, nodes, roots, unseen, branch=facts.branch, looked=facts.looked
+        ctx, facts.tx, facts.nodes, nodes, roots, unseen, branch=facts.branch, looked=facts.looked
     )
 
 
@@ -61,7 +61,7 @@ def of_requests(
     nodes = [node for node in requests.nodes if ctx.sees(node.dataset)]
     roots = {node.dataset: _root(requests.before.get(node.listing)) for node in nodes}
     with ctx.read() as tx:
-        return _source_changes(tx, tx.nodes, nodes, roots, unseen, branch=requests.branch)
+        return _source_changes(ctx, tx, tx.nodes, nodes, roots, unseen, branch=requests.branch)
 
 
 def as_of(listing: Listing | None) -> str | None:
@@ -82,6 +82,7 @@ def _root(listing: Listing | None) -> bytes:
 
 
 def _source_changes(
+    ctx: Context,
     tx: Tx,
     nodes: tree.NodeStore,
     sources: Sequence[Source],
@@ -113,10 +114,18 @@ def _source_changes(
         for node in sources
     ]
     due = due_times(tx, branch, sources, listings)
-    for change in changes:
-        if change["dataset"] in due:
-            change["due"] = due[change["dataset"]]
+    for node, change in zip(sources, changes, strict=True):
+        if node.dataset in due:
+            change["due"] = due[node.dataset]
+        if node.read.refresh_s is not None and node.pulled_by:
+            change["pulled"] = _pulled(ctx, node.pulled_by, node.read.refresh_s)
     return changes
+
+
+def _pulled(ctx: Context, dataset: str, every_s: float) -> str:
+    """How often a source on demand is listed, and for which dataset, if the actor sees it."""
+    reader = dataset if ctx.sees(dataset) else "a dataset downstream"
+    return f"listed every {data_age.in_words(every_s)}, for the freshness of {reader}"
 
 
 def due_times(

@@ -14,11 +14,15 @@ from controlplane.core.model.answers.work import AttemptAnswer, AttemptsAnswer
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.model.tasks import Attempt, Task, TaskState
 from controlplane.core.redaction import redacted
+from controlplane.core.rights import may
 from controlplane.operations.context import Context
-from controlplane.operations.inspect import json_views, work
+from controlplane.operations.inspect import attempt_log, json_views, work
+from controlplane.operations.inspect.attempt_log import AttemptLog
 from controlplane.operations.inspect.time_travel import no_dataset
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Tx
+
+LINES_READ = 10_000  # of a driver's log, among which are those of an attempt
 
 
 def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) -> TasksAnswer:
@@ -30,11 +34,11 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
             tx.queue.demands(branch, dataset).values(), key=lambda t: (t.partition, t.key)
         )
         page = demanded[after : after + limit]
-        running = tx.queue.attempts(
+        attempts = tx.queue.attempts(
             [t.attempt for t in page if t.attempt is not None and t.state == "running"]
         )
     end = after + len(page)
-    items = [_task(t, node, running.get(t.attempt or "")) for t in page]
+    items = [_task(t, node, attempts.get(t.attempt or "")) for t in page]
     return {
         "items": items,
         "total": len(demanded),
@@ -74,15 +78,21 @@ def ended(ctx: Context, branch: str, dataset: str, limit: int) -> AttemptsAnswer
 
 
 def attempt(ctx: Context, id: str) -> AttemptAnswer:
-    """One attempt, whether it runs or is over. Raises NotFound."""
+    """One attempt, whether it runs or is over. Raises NotFound, also for one of a dataset that the
+    actor does not see."""
     with ctx.read() as tx:
         live = tx.queue.attempts([id]).get(id)
         past = tx.past_attempts.find([id]).get(id)
-    if past is not None:
+    if past is not None and may(ctx.principal, "view", dataset=past.dataset, branch=past.branch):
         return {**_attempt(past, past.started_at, past.tasks), "ended": work.entry(past)}
-    if live is not None:
-        return {**_attempt(live, live.at, len(live.tasks)), "ended": None}
+    if live is not None and past is None and ctx.sees(live.dataset):
+        return running(live)
     raise NotFound(f"there is no attempt {id}, or it is too long ago")
+
+
+def running(attempt: Attempt) -> AttemptAnswer:
+    """An attempt that is not over."""
+    return _attempt(attempt, attempt.at, len(attempt.tasks))
 
 
 def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> AttemptAnswer:
@@ -92,6 +102,7 @@ def _attempt(source: Attempt | PastAttempt, began: float, tasks: int) -> Attempt
         "kind": source.kind,
         "partition": source.partition,
         "driver": source.driver,
+        "queued": json_views.instant(source.queued_at),
         "began": json_views.instant(began),
         "tasks": tasks,
         "ended": None,
@@ -116,15 +127,18 @@ def _task(task: Task, node: Node, attempt: Attempt | None) -> TaskEntry:
     }
 
 
-def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> str:
-    """The last lines of the driver or worker that has, or had, an attempt; about other attempts of
-    its own as well.
+def log(ctx: Context, attempt: str, lines: int, of: Callable[[str, int], str]) -> AttemptLog:
+    """The last lines about an attempt, of the log of the driver or worker that has, or had, it.
 
     `of` queries the pool (`DriverPool.log`). Raises NotFound, LogGone, PoolUnavailable.
     """
     with ctx.read() as tx:
         driver = _driver_of(tx, attempt)
-    return redacted(of(driver, lines))
+    return _log_of(driver, attempt, lines, of)
+
+
+def _log_of(driver: str, attempt: str, lines: int, of: Callable[[str, int], str]) -> AttemptLog:
+    return attempt_log.of_attempt(redacted(of(driver, LINES_READ)), attempt, lines)
 
 
 def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int], str]) -> str:
@@ -138,14 +152,13 @@ def log_of_driver(ctx: Context, driver: str, lines: int, of: Callable[[str, int]
 def log_of_dataset(
     ctx: Context, branch: str, dataset: str, lines: int, of: Callable[[str, int], str]
 ) -> tuple[str, str]:
-    """The newest attempt at a dataset, one that runs or else the last, and the last lines of its
-    driver."""
+    """The newest attempt at a dataset, one that runs or else the last, and its last lines."""
     with ctx.read() as tx:
         _node(ctx, tx, branch, dataset)
-        running = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
-        newest = max(running, key=lambda a: (a.at, a.id), default=None)
+        under_way = [a for a in tx.queue.attempts().values() if a.dataset == dataset]
+        newest = max(under_way, key=lambda a: (a.at, a.id), default=None)
         attempt, driver = (newest.id, newest.driver) if newest else _last_of(tx, branch, dataset)
-    return attempt, redacted(of(driver, lines))
+    return attempt, _log_of(driver, attempt, lines, of).text
 
 
 def _last_of(tx: Tx, branch: str, dataset: str) -> tuple[str, str]:

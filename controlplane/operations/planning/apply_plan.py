@@ -207,7 +207,7 @@ class PlanExecutor:
                 self._failing_units.succeeded(of_dataset(decision.dataset))
             except (Deposed, OSError):
                 raise
-            except Exception as e:  # noqa: BLE001  # whatever it is, it is this dataset's alone
+            except Exception as e:  # noqa: BLE001  # any failure is this dataset's alone
                 self._fail(decision.dataset, e)
                 spoiled |= carrying.facts.desired.graph.downstream([decision.dataset])
         return changed

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.events import COMMITTED, Event, committed_body
+from controlplane.core.model.events import ADOPTED, COMMITTED, Event, committed_body
 from controlplane.core.plan import Commit
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
@@ -85,4 +85,4 @@ def adopted_counts(
 
 
 def adopted_events(branch: str, dataset: str, adopted: int) -> list[Event]:
-    return [Event("partitions.adopted", dataset, adopted, branch=branch)] if adopted else []
+    return [Event(ADOPTED, dataset, adopted, branch=branch)] if adopted else []

@@ -213,7 +213,7 @@ class Planner:
     def _current_facts(self, tx: Tx) -> tuple[Memory, set[str]]:
         """The facts as of now, and the datasets to decide about again."""
         memory = self._memory
-        self._memory = None  # whatever happens now, nothing half-known is kept
+        self._memory = None  # after an error nothing half-known is kept
         if memory is None or _is_old(memory):
             return self._swept(tx)
         memory.newest_mark, memory.marked = tx.states.marked(self._branch, memory.newest_mark)

@@ -34,6 +34,7 @@ from dataplane.contract.results import (
     TaskError,
     TaskResult,
     infrastructure_error,
+    measured_by,
     output_results,
     partition_result,
 )
@@ -260,7 +261,7 @@ class Recording:
             output_schema, content, files = partition_result(result)
             if schema != output_schema:  # one object, which is then stored and encoded once
                 schema, encoding = output_schema, encoded(output_schema)
-            id, home = fragment_id(encoding, content), self._home(task)
+            id, home = fragment_id(encoding, content, measured_by(files)), self._home(task)
             yield Fragment(id, schema, content, tuple(files), home, attempt)
 
     def _dropped(self, metrics: Mapping[bytes, Metrics]) -> None:

@@ -106,7 +106,7 @@ class Export:
                     return _encoded(telling.of(event))
             except OSError:
                 raise
-            except Exception as e:  # whatever it is, it is this event's alone
+            except Exception as e:  # any failure is this event's alone
                 details = {"dataset": event.dataset, "id": event.id, "columns": with_columns}
                 log.exception("an OpenLineage event cannot be made", error=str(e), **details)
         return None

@@ -19,6 +19,7 @@ from dataplane.contract.query_protocol import (
     QueryColumn,
     QueryTable,
     Ran,
+    RowOrder,
 )
 from dataplane.contract.schemas import Json
 
@@ -38,11 +39,13 @@ class Cancellation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageBounds:
-    """What a page may hold. `cell_bytes`: of one value; a longer one is cut."""
+    """What a page may hold. `cell_bytes`: of one value; a longer one is cut. `order`: in which all
+    rows of the result are counted, None for that of the query."""
 
     rows: int
     page_bytes: int = PAGE_BYTES
     cell_bytes: int = CELL_BYTES
+    order: RowOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 from controlplane.core.errors import HeadgateError, NotFound, QueryLimit, QueryRefused
 from controlplane.core.model import addresses
 from controlplane.core.model.addresses import Moment, Point
-from controlplane.core.model.answers.queries import QueryPageHead
+from controlplane.core.model.answers.queries import QueryExtent, QueryPageHead
 from controlplane.core.model.dataset_names import DATAFLOW_NAME
 from controlplane.core.model.json_values import JsonObject, JsonValue
 from controlplane.core.model.namespaces import DEFAULT
@@ -32,6 +32,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches
 from controlplane.operations.inspect import audit, time_travel
 from controlplane.ports.store import Tx
+from controlplane.services.queries import system_views
 from controlplane.services.queries.port import (
     KeptResult,
     NoEngine,
@@ -43,10 +44,12 @@ from controlplane.services.queries.port import (
 )
 from controlplane.services.queries.result_pages import PageMemory, ResultPage
 from controlplane.services.queries.running_queries import Cancel, RunningQueries
+from controlplane.services.queries.system_views import ViewRows
 from dataplane.contract.encoding import digest
 from dataplane.contract.identity import schema_id
 from dataplane.contract.query_protocol import PAGE_BYTES, QueryTable, TableReference, named
 from dataplane.contract.query_protocol import FileForm as TableForm
+from dataplane.contract.results import FileEntry
 
 EngineName: TypeAlias = Literal["duckdb", "spark"]
 FileForm: TypeAlias = Literal["arrow"] | TableForm
@@ -100,6 +103,13 @@ class Resolved:
     branch: str
     state: State
     reference: TableReference
+    view: ViewRows | None = None  # of the service, in place of files
+
+    @property
+    def read_datasets(self) -> list[tuple[str, str]]:
+        """Branch and dataset of all that its rows are about."""
+        datasets = [self.state.dataset] if self.view is None else self.view.datasets
+        return [(self.branch, dataset) for dataset in datasets]
 
 
 def answer(
@@ -121,6 +131,7 @@ def answer(
             query_result,
             started.generations,
             is_cached=started.query_result is not None,
+            extent=started.extent,
         )
         return _page(ctx, queries, started.session, read, after=0, bounds=bounds)
 
@@ -240,6 +251,7 @@ class _StartedQuery:
     place: str  # where its result is kept
     query_result: KeptResult | None
     read: tuple[QueryTable, ...]  # with their files; none where the result is kept
+    extent: QueryExtent | None  # None where the result is kept
 
     @property
     def generations(self) -> dict[str, int]:
@@ -253,7 +265,7 @@ class _StartedQuery:
             self.request.limit,
             self.request.settings,
         )
-        tables = [(table.branch, table.state.dataset) for table in self.tables]
+        tables = [read for table in self.tables for read in table.read_datasets]
         return self.results.keep(self.place, tables, self.generations, pieces)
 
     def run_to_the_end(self) -> KeptResult:
@@ -289,7 +301,8 @@ def _begin(
         is_repeatable = inspected["is_repeatable"]
         id = _identity(engine.version, request, tables) if is_repeatable else secrets.token_hex(32)
         cached = queries.results.find(_place(ctx, id))
-        read = () if cached else tuple(_with_files(tx, table) for table in tables)
+        files = [] if cached else [_files(tx, table) for table in tables]
+        read = tuple(map(_with_files, tables, files))
     for table in tables:
         what: JsonObject = {
             "generation": table.state.generation,
@@ -307,6 +320,7 @@ def _begin(
         place=place,
         query_result=cached,
         read=read,
+        extent=None if cached else _extent(tables, files),
     )
 
 
@@ -349,6 +363,7 @@ class _ResultRead:
     query_result: KeptResult
     generations: Mapping[str, int]
     is_cached: bool
+    extent: QueryExtent | None = None
 
 
 def _page(
@@ -376,6 +391,8 @@ def _page(
         ],
         "cached": read.is_cached,
     }
+    if read.extent is not None:
+        head["extent"] = read.extent
     room.shrink(sum(map(len, page.pieces)))
     return ResultPage(head, page.pieces, room)
 
@@ -405,11 +422,16 @@ def _resolve(
     if not may(ctx.principal, "data", branch=home):
         raise _refused(request, reference, str(branches.no_branch(home)))
     is_name = NAME.fullmatch(flow) and NAME.fullmatch(name)
-    if not is_name or not may(ctx.principal, "data", dataset=dataset, branch=home):
+    view = _view(ctx, tx, home, dataset, request) if name == table else None
+    # The rows of a view are those that the caller may read
+    is_readable = view is not None or may(ctx.principal, "data", dataset=dataset, branch=home)
+    if not is_name or not is_readable:
         raise _unknown(ctx, tx, home, request, reference, dataset)
     try:
         branches.require_there(tx, home)
-        state = time_travel.state_of(tx, home, dataset, _point(point, request))
+        state = (
+            view.state if view else time_travel.state_of(tx, home, dataset, _point(point, request))
+        )
     except NotFound as error:
         raise _not_found(ctx, tx, home, request, reference, dataset, error=error) from error
     canonical: TableReference = {
@@ -419,13 +441,43 @@ def _resolve(
         "at": reference["at"],
     }
     shown = f"{branch_named}.{flow}.{table}" if branch_named else f"{flow}.{table}"
-    return Resolved(shown, home, state, canonical)
+    return Resolved(shown, home, state, canonical, view)
 
 
-def _with_files(tx: Tx, table: Resolved) -> QueryTable:
-    """The one read of all partitions: its time grows with their number."""
-    paths = known_fragments.paths(tx, table.state.root)
+def _view(
+    ctx: Context, tx: Tx, branch: str, dataset: str, request: QueryRequest
+) -> ViewRows | None:
+    """The view of the service with this name. A dataset with committed data comes first, and
+    only DuckDB takes rows that are sent along."""
+    if dataset != system_views.COST or request.engine != "duckdb":
+        return None
+    if tx.states.find(branch, dataset) is not None:
+        return None
+    return system_views.cost(ctx, tx, branch)
+
+
+def _files(tx: Tx, table: Resolved) -> list[FileEntry]:
+    """The one read of all partitions: its time grows with their number. A view has no files."""
+    return [] if table.view is not None else known_fragments.files(tx, table.state.root)
+
+
+def _with_files(table: Resolved, files: list[FileEntry]) -> QueryTable:
+    if table.view is not None:
+        return {
+            "reference": table.reference,
+            "files": [],
+            "schema": table.state.schema,
+            "rows": list(table.view.rows),
+        }
+    paths = [file["path"] for file in files]
     return {"reference": table.reference, "files": paths, "schema": table.state.schema}
+
+
+def _extent(tables: tuple[Resolved, ...], files: list[list[FileEntry]]) -> QueryExtent:
+    """Rows that a query names twice count once."""
+    sizes = {file["path"]: file["size"] for of_table in files for file in of_table}
+    partitions = {table.state.root: table.state.partitions for table in tables}
+    return {"partitions": sum(partitions.values()), "bytes": sum(sizes.values())}
 
 
 def _point(text: str, request: QueryRequest) -> Point | None:

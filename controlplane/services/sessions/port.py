@@ -52,7 +52,7 @@ class SparkServers(Protocol):
     def is_alive(self, id: str) -> bool: ...
 
     def end(self, id: str) -> None:
-        """Now, whatever it does; nothing of it is left."""
+        """At once, also in the midst of work; nothing of it is left."""
 
 
 @dataclass(frozen=True, slots=True)

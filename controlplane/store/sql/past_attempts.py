@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy import bindparam as bind
 
+from controlplane.core.model.events import ADOPTED
 from controlplane.core.model.past_attempts import (
     COMPUTING,
     COST_ATTEMPTS,
@@ -22,6 +23,9 @@ from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import TableGroup
 from controlplane.store.sql.row_records import Record
 from controlplane.store.sql.statements import equal, one_of
+
+if TYPE_CHECKING:
+    from controlplane.core.model.efforts import Effort
 
 _ATTEMPTS = Record(db.past_attempts, PastAttempt)
 _PAST, _TWIN = db.past_attempts.c, db.past_attempts.alias("twin").c
@@ -109,6 +113,12 @@ class SqlPastAttempts(TableGroup):
             task_share = share(row.seconds, row.done, row.rows, row.bytes_written)
             shares.setdefault(row.dataset, []).append(task_share)
         return {name: cost(shares_of_it) for name, shares_of_it in shares.items()}
+
+    def efforts(self, branch: str, since: float, limit: int) -> tuple[Effort, ...]:
+        from controlplane.store.sql import efforts  # most processes never add up work
+
+        bounds = {"of_branch": branch, "of_kind": ADOPTED, "since": since, "limit": limit}
+        return tuple(map(efforts.effort, self._rows(efforts.EFFORTS, **bounds)))
 
     def drop(self, before: float, limit: int) -> int:
         past = db.past_attempts.c

@@ -437,7 +437,8 @@ def _input_row(consumed: Consumed) -> list[JsonValue]:
     times = consumed.times
     if times is not None:
         newest: list[JsonValue] = [list(time) for time in times.newest]
-        return [*row, consumed.watermark_us, [times.column, newest, times.ahead]]
+        fields: list[JsonValue] = [times.column, newest, times.ahead]
+        return [*row, consumed.watermark_us, [*fields, times.rows] if times.rows else fields]
     return row if consumed.watermark_us is None else [*row, consumed.watermark_us]
 
 
@@ -446,8 +447,8 @@ def _consumed(
 ) -> Consumed:
     event_times = None
     if times is not None:
-        column, newest, ahead = times
-        event_times = EventTimes(column, tuple(PartitionTime(*of) for of in newest), ahead)
+        column, newest, *counts = times
+        event_times = EventTimes(column, tuple(PartitionTime(*of) for of in newest), *counts)
     return Consumed(dataset, bytes.fromhex(root), bytes.fromhex(schema), event_times, watermark_us)
 
 

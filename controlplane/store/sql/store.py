@@ -210,7 +210,7 @@ def _reported_faults() -> Iterator[None]:
 
 def _is_fault(error: DBAPIError) -> bool:
     """PostgreSQL: lost connections, deadlocks, no room. SQLite: all but wrong statements."""
-    # Whatever the server called it, such as a transaction that was idle for too long
+    # Any error code of the server, such as a transaction that was idle for too long
     if error.connection_invalidated:
         return True
     if not isinstance(error, OperationalError | InterfaceError):

@@ -76,10 +76,10 @@ function typedOver(cm, event, view) {
 function theme(cm) {
   const mono = "var(--mono)";
   return cm.EditorView.theme({
-    "&": { color: "var(--ink)", backgroundColor: "var(--ground)", fontSize: "12.5px" },
+    "&": { height: "100%", color: "var(--ink)", backgroundColor: "var(--ground)", fontSize: "12.5px" },
     "&.cm-focused": { outline: "none" },
     ".cm-scroller": {
-      fontFamily: mono, lineHeight: "1.55", minHeight: "calc(var(--rows) * 1.55em + 10px)", maxHeight: "70vh",
+      fontFamily: mono, lineHeight: "1.55", minHeight: "calc(var(--rows) * 1.55em + 10px)", maxHeight: "var(--most, 70vh)",
       overflow: "auto",
     },
     ".cm-content": { caretColor: "var(--ink)", padding: "5px 0" },
@@ -186,8 +186,13 @@ function told(within) {
 }
 
 async function blueprint(field) {
+  const text = await linked(), stored = field.value;
+  if (text !== null && !document.querySelector("[data-problem], #changesh")) field.value = text;
   const editor = await mount(field), sign = document.querySelector("[data-checked]");
   editor.show(told(document));
+  if (field.value !== stored) sign.textContent = "The text is of a link: plan it to see what it would change.";
+  if (!editor.view.hasFocus) lookAt(editor.view, Number(field.dataset.line)); // a user who types goes on
+  share(field);
   if (!field.form.querySelector("button[name=do]").disabled) {
     checked(field, editor, (problems) => {
       const word = problems.length === 1 ? "problem" : "problems";
@@ -199,6 +204,9 @@ async function blueprint(field) {
     editor.goTo(Number(line), Number(column));
   };
   document.addEventListener("click", (event) => {
+    const at = event.target.closest?.("a[href^='#at-']")?.getAttribute("href").slice(1);
+    const line = at && document.getElementById(at)?.dataset.at;
+    if (line) lookAt(editor.view, Number(line));
     const link = event.target.closest?.("[data-problem] a");
     if (!link) return;
     event.preventDefault();
@@ -208,9 +216,57 @@ async function blueprint(field) {
   if (followed) goToProblem(followed);
 }
 
-// The text of a query is kept behind the # of the address, which no server sees, and in what this tab asked before.
-const BEFORE = "headgate queries", MOST = 20;
+// The line at the top of the editor, without moving the page or the focus.
+function lookAt(view, line) {
+  const at = offset(view.state.doc, line, 1);
+  view.dispatch({ selection: { anchor: at } });
+  const top = () => view.lineBlockAt(at).top;
+  view.requestMeasure({ read: top, write: (y) => { view.scrollDOM.scrollTop = line > 1 ? Math.max(0, y - 24) : 0; } });
+}
 
+// A draft in a link stands behind the # of the address, which no server sees, and packed: a blueprint is long.
+const LONGEST_LINK = 60_000, LONGEST_DRAFT = 4_500_000; // characters of a link, and bytes of its text
+
+// Raises RangeError where more comes out: a short link may be packed of a text that no tab has room for.
+async function through(stream, bytes) {
+  const reader = new Blob([bytes]).stream().pipeThrough(stream).getReader(), parts = [];
+  let size = 0;
+  for (let step = await reader.read(); !step.done; step = await reader.read()) {
+    size += step.value.length;
+    if (size > LONGEST_DRAFT) { reader.cancel().catch(() => {}); throw new RangeError("too long"); }
+    parts.push(step.value);
+  }
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+async function packed(text) {
+  const bytes = await through(new CompressionStream("deflate-raw"), new TextEncoder().encode(text));
+  return btoa(Array.from(bytes, (b) => String.fromCharCode(b)).join("")).replaceAll("+", "-").replaceAll("/", "_");
+}
+
+async function linked() {
+  if (!location.hash.startsWith("#text=") || location.hash.length > LONGEST_LINK) return null;
+  try {
+    const text = atob(location.hash.slice(6).replaceAll("-", "+").replaceAll("_", "/"));
+    return new TextDecoder().decode(await through(new DecompressionStream("deflate-raw"), Uint8Array.from(text, (c) => c.charCodeAt(0))));
+  } catch {
+    return null; // no text of ours
+  }
+}
+
+function share(field) {
+  const button = document.querySelector("[data-share]");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    const hash = `#text=${await packed(field.value)}`;
+    if (hash.length > LONGEST_LINK) { button.textContent = "Too long for a link"; return; }
+    history.replaceState(history.state, "", hash);
+    await navigator.clipboard?.writeText(location.href).catch(() => {});
+    button.textContent = "Link copied";
+  });
+}
+
+// The text of a query is kept behind the # of the address, which no server sees.
 function hashed() {
   try {
     return location.hash.startsWith("#q=") ? decodeURIComponent(location.hash.slice(3)) : null;
@@ -226,49 +282,31 @@ function newId() {
 async function query(field) {
   const form = field.form, text = hashed(), result = document.querySelector("#result");
   if (text !== null && !result.firstElementChild) field.value = text;
-  const editor = await mount(field);
+  const [editor, workbench] = await Promise.all([mount(field), import("./workbench.js")]);
   const put = (value) => {
     if (value === field.value) return;
     editor.view.dispatch({ changes: { from: 0, to: editor.view.state.doc.length, insert: value } });
   };
+  const remember = workbench.begin(form, { value: () => field.value, put, insert: (name, isFocused) => insert(editor.view, name, isFocused) });
   const show = () => editor.show(told(document.querySelector("#result")));
   form.addEventListener("submit", () => {
     form.elements.once.value = newId();
     if (hashed() !== field.value) history.pushState(null, "", `#q=${encodeURIComponent(field.value)}`);
     remember(field.value);
-    list(put);
   }, { capture: true });
   addEventListener("popstate", () => { if (hashed() !== null) put(hashed()); });
   document.addEventListener("htmx:after:swap", show);
-  list(put);
   show();
-}
-
-function asked() {
-  try {
-    return JSON.parse(sessionStorage.getItem(BEFORE) ?? "[]");
-  } catch {
-    return [];
+  if (form.hasAttribute("data-runs") && text === null && !result.firstElementChild) {
+    history.replaceState(history.state, "", `#q=${encodeURIComponent(field.value)}`); // a reload does not run it again
+    form.requestSubmit(form.querySelector("button[name=do]:not([disabled])"));
   }
 }
 
-function remember(text) {
-  const texts = [text, ...asked().filter((one) => one !== text)].slice(0, MOST);
-  try {
-    sessionStorage.setItem(BEFORE, JSON.stringify(texts));
-  } catch { /* full, or not allowed */ }
-}
-
-function list(put) {
-  const box = document.querySelector("[data-asked-before]"), texts = asked();
-  box.hidden = !texts.length;
-  box.querySelector("ol").replaceChildren(...texts.map((text) => {
-    const row = document.createElement("li"), button = document.createElement("button");
-    button.type = "button";
-    button.className = "copy";
-    button.textContent = text.length > 160 ? `${text.slice(0, 160)} ...` : text;
-    button.addEventListener("click", () => put(text));
-    row.append(button);
-    return row;
-  }));
+// At the caret, apart from a word before it.
+function insert(view, name, isFocused) {
+  const { from, to } = view.state.selection.main, before = view.state.doc.sliceString(Math.max(0, from - 1), from);
+  const text = /[\w,)"]/.test(before) ? ` ${name}` : name;
+  view.dispatch({ changes: { from, to, insert: text }, selection: { anchor: from + text.length } });
+  if (isFocused) view.focus();
 }

@@ -1,4 +1,4 @@
-// What pages do in the browser: theme, copying, keys, moving about in a graph, times, and the one live connection.
+// What pages do in the browser: theme, copying, keys, moving about in a graph, ranges of partitions, times, and the one live connection.
 // All pages work without it but for these. Nothing is evaluated, and nothing is kept but the theme.
 const root = document.documentElement;
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -95,20 +95,28 @@ function ends(graph, node, from, to) {
   return all(".node", graph).filter((n) => names.has(n.dataset.name));
 }
 
-// --- graphs: zoom and pan by the viewBox
+// --- graphs: a canvas that scrolls. Zoom makes the picture larger, and never smaller than its texts can be read
 
-const box = (graph) => graph.getAttribute("viewBox").split(" ").map(Number);
+const LARGEST = 2.5, WIDEST_FIT = 1.4, GROWTH = 1.25, DOUBLE_MS = 250;
+let scale = null; // as chosen; else as the page has it
 
-function zoom(graph, how, cx = 0.5, cy = 0.5) {
+const size = (graph) => graph.width.baseVal.value / graph.dataset.w;
+
+function resize(graph, to) {
+  const scroller = graph.parentElement, before = size(graph);
+  scale = Math.min(Math.max(to, 1), LARGEST);
+  const x = (scroller.scrollLeft + scroller.clientWidth / 2) * scale / before;
+  const y = (scroller.scrollTop + scroller.clientHeight / 2) * scale / before;
+  graph.setAttribute("width", Math.round(graph.dataset.w * scale));
+  graph.setAttribute("height", Math.round(graph.dataset.h * scale));
+  scroller.scrollTo(x - scroller.clientWidth / 2, y - scroller.clientHeight / 2);
+  showWindow(scroller);
+}
+
+function zoom(graph, how) {
   if (!graph) return;
-  if (how === "fit") {
-    delete graph.dataset.zoomed;
-    graph.setAttribute("viewBox", `0 0 ${graph.dataset.w} ${graph.dataset.h}`);
-    return;
-  }
-  const [x, y, w, h] = box(graph), by = how === "in" ? 0.8 : 1.25;
-  graph.dataset.zoomed = "1";
-  graph.setAttribute("viewBox", `${x + w * (1 - by) * cx} ${y + h * (1 - by) * cy} ${w * by} ${h * by}`);
+  if (how === "fit") resize(graph, Math.min(graph.parentElement.clientWidth / graph.dataset.w, WIDEST_FIT));
+  else resize(graph, size(graph) * (how === "in" ? GROWTH : 1 / GROWTH));
 }
 
 let drag = null;
@@ -116,25 +124,124 @@ document.addEventListener("wheel", (event) => {
   const graph = event.target.closest?.("[data-graph]");
   if (!graph || !(event.ctrlKey || event.metaKey)) return; // the page scrolls, as pages do
   event.preventDefault();
-  const r = graph.getBoundingClientRect();
-  zoom(graph, event.deltaY < 0 ? "in" : "out", (event.clientX - r.left) / r.width, (event.clientY - r.top) / r.height);
+  zoom(graph, event.deltaY < 0 ? "in" : "out");
 }, { passive: false });
 document.addEventListener("pointerdown", (event) => {
-  const graph = event.target.closest?.("[data-graph]");
-  if (graph && event.pointerType !== "touch" && event.button === 0) drag = { graph, x: event.clientX, y: event.clientY, far: 0 };
+  const scroller = event.target.closest?.("[data-scroller]");
+  if (scroller && event.pointerType !== "touch" && event.button === 0) drag = { scroller, x: event.clientX, y: event.clientY, far: 0 };
 });
 addEventListener("pointerup", () => { setTimeout(() => { drag = null; }); });
 document.addEventListener("pointermove", (event) => {
   if (!drag) return;
-  const [x, y, w, h] = box(drag.graph), r = drag.graph.getBoundingClientRect(), scale = Math.max(w / r.width, h / r.height);
   const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
   drag = { ...drag, x: event.clientX, y: event.clientY, far: drag.far + Math.abs(dx) + Math.abs(dy) };
-  if (drag.far < 6) return;
-  drag.graph.dataset.zoomed = "1";
-  drag.graph.setAttribute("viewBox", `${x - dx * scale} ${y - dy * scale} ${w} ${h}`);
+  if (drag.far >= 6) drag.scroller.scrollBy(-dx, -dy);
 });
 document.addEventListener("click", (event) => { if (drag?.far >= 6) event.preventDefault(); }, true);
-document.addEventListener("dragstart", (event) => { if (event.target.closest?.("[data-graph]")) event.preventDefault(); });
+document.addEventListener("dragstart", (event) => { if (event.target.closest?.("[data-graph],[data-axis]")) event.preventDefault(); });
+
+// A click chooses, a double click opens: so a click shows its choice, and waits for a second one.
+let choosing = null;
+const isPlain = (event) => event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey);
+document.addEventListener("click", (event) => {
+  const node = event.target.closest?.("[data-graph] .node:not(.group)");
+  if (!node || event.defaultPrevented || event.detail === 0 || !isPlain(event)) return;
+  if (node.href.baseVal.startsWith("#")) return; // a place of this page: nothing to wait for
+  event.preventDefault();
+  all(".node", node.ownerSVGElement).forEach((other) => other.classList.toggle("on", other === node));
+  clearTimeout(choosing);
+  choosing = setTimeout(() => location.assign(node.href.baseVal), DOUBLE_MS);
+});
+document.addEventListener("dblclick", (event) => {
+  const node = event.target.closest?.("[data-graph] .node:not(.group)");
+  if (!node) return;
+  clearTimeout(choosing);
+  location.assign(within(`/datasets/${node.dataset.name}`));
+});
+
+// The small map: where the window is, and a way to go there.
+function showWindow(scroller) {
+  const map = scroller.parentElement.querySelector("[data-map]"), graph = scroller.querySelector("[data-graph]");
+  if (!map || !graph) return;
+  const by = size(graph), here = map.querySelector("[data-window]");
+  const sizes = { x: scroller.scrollLeft, y: scroller.scrollTop, width: scroller.clientWidth, height: scroller.clientHeight };
+  for (const [name, value] of Object.entries(sizes)) here.setAttribute(name, value / by);
+}
+document.addEventListener("scroll", (event) => { hideCard(); if (event.target.matches?.("[data-scroller]")) showWindow(event.target); }, true);
+function goTo(event) {
+  const map = event.target.closest?.("[data-map]");
+  if (!map || !(event.buttons & 1)) return;
+  const scroller = map.parentElement.querySelector("[data-scroller]"), graph = scroller.querySelector("[data-graph]");
+  const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(map.getScreenCTM().inverse()), by = size(graph);
+  scroller.scrollTo(at.x * by - scroller.clientWidth / 2, at.y * by - scroller.clientHeight / 2);
+}
+for (const how of ["pointerdown", "pointermove"]) document.addEventListener(how, goTo);
+
+// Boxes that have the words and a chosen state light up.
+const lit = new Set();
+let words = null;
+function filterBoxes(form) {
+  const graph = form.parentElement.querySelector("[data-graph]"), field = form.elements.find, status = form.querySelector("[data-hits]");
+  for (const button of all("[data-state]", form)) button.setAttribute("aria-pressed", lit.has(button.dataset.state));
+  if (!graph) return;
+  const text = field.value.trim().toLowerCase(), isOn = text !== "" || lit.size > 0, nodes = all(".node", graph);
+  const hits = nodes.filter((node) => node.dataset.name.toLowerCase().includes(text) && (!lit.size || [...lit].some((state) => node.classList.contains(state))));
+  for (const node of nodes) {
+    node.classList.toggle("hit", isOn && hits.includes(node));
+    node.classList.toggle("miss", isOn && !hits.includes(node));
+  }
+  status.textContent = isOn ? `${hits.length} of ${nodes.length} boxes` : "";
+}
+document.addEventListener("input", (event) => {
+  const form = event.target.closest?.("[data-finder]");
+  if (!form || event.target.name !== "find") return;
+  words = event.target.value;
+  filterBoxes(form);
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-finder] [data-state]");
+  if (!button) return;
+  if (!lit.delete(button.dataset.state)) lit.add(button.dataset.state);
+  filterBoxes(button.form);
+});
+function keepCanvas() {
+  for (const form of all("[data-finder]")) {
+    if (words !== null) form.elements.find.value = words;
+    filterBoxes(form);
+  }
+  for (const graph of all("[data-graph]")) {
+    if (scale !== null) resize(graph, scale);
+    showWindow(graph.parentElement);
+  }
+}
+
+// A card beside a box or a cell: an SVG over the page, whose attributes say where, so no style is needed
+const SVG = "http://www.w3.org/2000/svg", CARD = { width: 250, height: 140, gap: 8 };
+function showCard(beside, lines) {
+  hideCard();
+  const over = document.createElementNS(SVG, "svg"), card = document.createElementNS(SVG, "foreignObject"), box = document.createElement("div");
+  const at = beside.getBoundingClientRect(), isRight = at.right + CARD.gap + CARD.width <= innerWidth;
+  const x = isRight ? at.right + CARD.gap : Math.max(at.left - CARD.width - CARD.gap, 0);
+  const y = Math.max(Math.min(at.top, innerHeight - CARD.height), 0);
+  for (const [name, value] of Object.entries({ x, y, width: CARD.width, height: CARD.height })) card.setAttribute(name, value);
+  over.setAttribute("class", "hover");
+  over.setAttribute("aria-hidden", "true"); // the box says the same
+  for (const line of lines.filter(Boolean)) box.append(Object.assign(document.createElement("p"), { textContent: line }));
+  card.append(box);
+  over.append(card);
+  document.body.append(over);
+}
+function hideCard() { all(".hover").forEach((card) => card.remove()); }
+
+function cardOf(event) {
+  const node = event.target.closest?.("[data-graph] .node");
+  if (!node) return;
+  const about = node.getAttribute("aria-label").split(", ").slice(0, -1).join(", ").replace(/^\S+ /, "");
+  showCard(node.querySelector(".box"), [node.dataset.name, about, node.dataset.why]);
+}
+for (const how of ["pointerover", "focusin"]) document.addEventListener(how, cardOf);
+for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => { if (event.target.closest?.(".node,[data-axis] a")) hideCard(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideCard(); });
 
 function light(event, isOn) {
   const node = event.target.closest?.(".node"), name = node?.dataset.name;
@@ -145,6 +252,71 @@ function light(event, isOn) {
 }
 for (const how of ["pointerover", "focusin"]) document.addEventListener(how, (event) => light(event, true));
 for (const how of ["pointerout", "focusout"]) document.addEventListener(how, (event) => light(event, false));
+
+// --- partitions: arrows walk over cells; a drag, or Shift with a click or an arrow, chooses a range of keys
+
+let anchor = null, sweep = null;
+const squares = (axis) => all("a[data-last]", axis);
+
+function choose(axis, from, to) {
+  const every = squares(axis), [first, last] = [from, to].map((cell) => every.indexOf(cell)).sort((a, b) => a - b);
+  every.forEach((cell, i) => cell.classList.toggle("chosen", i >= first && i <= last));
+  const form = axis.closest(".card").querySelector("[data-range]"), start = every[first].dataset.last;
+  // Keys behind the cell before: several squares may show one range
+  const before = every.slice(0, first).reverse().find((cell) => cell.dataset.last !== start);
+  form.elements.from.value = before?.dataset.last ?? axis.dataset.after;
+  form.elements.to.value = every[last].dataset.last;
+  form.querySelector("[data-range-words]").textContent = `${last - first + 1} ${last === first ? "cell" : "cells"} chosen`;
+}
+
+function step(cell, key) {
+  const axis = cell.ownerSVGElement, here = cell.firstElementChild, at = (a) => a.firstElementChild;
+  const isAcross = key === "ArrowLeft" || key === "ArrowRight", sign = key === "ArrowRight" || key === "ArrowDown" ? 1 : -1;
+  const [along, across] = isAcross ? ["x", "y"] : ["y", "x"], value = (rect, name) => rect[name].baseVal.value;
+  const gap = (a) => (value(at(a), along) - value(here, along)) * sign;
+  return all("a", axis).filter((a) => value(at(a), across) === value(here, across) && gap(a) > 0).sort((a, b) => gap(a) - gap(b))[0];
+}
+
+document.addEventListener("keydown", (event) => {
+  const cell = event.target.closest?.("[data-axis] a");
+  if (!cell || !event.key.startsWith("Arrow") || event.ctrlKey || event.metaKey || event.altKey) return;
+  event.preventDefault();
+  const next = step(cell, event.key);
+  if (!next) return;
+  cell.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+  if (!event.shiftKey) anchor = null;
+  else if (next.dataset.last !== undefined) choose(next.ownerSVGElement, anchor ??= cell, next);
+});
+document.addEventListener("click", (event) => {
+  const cell = event.target.closest?.("[data-axis] a[data-last]");
+  if (!cell) return;
+  if (sweep?.isOver) { event.preventDefault(); return; }
+  if (!event.shiftKey) return;
+  event.preventDefault();
+  anchor = anchor?.isConnected ? anchor : cell;
+  choose(cell.ownerSVGElement, anchor, cell);
+}, true);
+document.addEventListener("pointerdown", (event) => {
+  const cell = event.target.closest?.("[data-axis] a[data-last]");
+  if (cell && isPlain(event) && event.pointerType !== "touch") sweep = { cell, isOver: false };
+});
+addEventListener("pointerup", () => { setTimeout(() => { sweep = null; }); });
+document.addEventListener("pointerover", (event) => {
+  const cell = event.target.closest?.("[data-axis] a");
+  if (!cell) return;
+  if (sweep && cell !== sweep.cell && cell.ownerSVGElement === sweep.cell.ownerSVGElement && cell.dataset.last !== undefined) {
+    sweep.isOver = true;
+    choose(cell.ownerSVGElement, anchor = sweep.cell, cell);
+  }
+});
+function cardOfCell(event) {
+  const cell = event.target.closest?.("[data-axis] a"), rect = cell?.firstElementChild;
+  if (!cell) return;
+  showCard(rect, cell.getAttribute("aria-label").split("; "));
+}
+for (const how of ["pointerover", "focusin"]) document.addEventListener(how, cardOfCell);
 
 // --- the menu of branches
 
@@ -179,7 +351,8 @@ document.addEventListener("input", (event) => {
 });
 
 function lookFor(form) {
-  const path = form.getAttribute("action"), list = document.getElementById(form.dataset.search);
+  const [path] = form.getAttribute("action").split("?"); // of a branch, the action names it too
+  const list = document.getElementById(form.dataset.search);
   const fields = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
   const branch = new URLSearchParams(location.search).get("branch");
   if (branch) fields.set("branch", branch);
@@ -339,17 +512,26 @@ function anyway() {
   if (source?.readyState === EventSource.CLOSED) open();
 }
 
-// Who signs out leaves: nothing is asked for with a session that is about to end.
+// Requests of a page that is left, or of a session that ends, are stopped here: where the browser stops them, they are errors.
+const requests = new Set();
+document.addEventListener("htmx:before:request", (event) => {
+  if (isLeaving) event.preventDefault();
+  else requests.add(event.detail.ctx.request);
+});
+document.addEventListener("htmx:finally:request", (event) => requests.delete(event.detail.ctx.request));
+
 function leave() {
   isLeaving = true;
   close();
+  if (requests.size) moved.add("everything"); // if the reader comes back to this page
+  requests.forEach((request) => request.abort());
 }
 
 if (stream) {
   document.querySelector("form[action='/logout']")?.addEventListener("submit", leave);
   channel?.addEventListener("message", (event) => hear(event.data));
   document.addEventListener("visibilitychange", follow);
-  addEventListener("pagehide", close);
+  addEventListener("pagehide", leave);
   addEventListener("pageshow", (event) => {
     if (event.persisted) isLeaving = false; // back to a page as it was left
     follow();
@@ -358,9 +540,12 @@ if (stream) {
   follow();
 }
 
-// --- what a tab asked before ends with its session
+// --- the history of queries ends with the session
 
-if (location.pathname === "/login") sessionStorage.clear();
+if (location.pathname === "/login") {
+  sessionStorage.clear(); // earlier versions had the history there
+  for (const key of Object.keys(localStorage)) if (key.startsWith("headgate history ")) localStorage.removeItem(key);
+}
 
 // --- the editor, on the pages that have one
 
@@ -391,6 +576,19 @@ document.addEventListener("htmx:after:swap", () => {
   nameTab();
   localTimes(document);
   all("form[data-bulk]").forEach((form) => count(form.id));
-  all("[data-graph]:not([data-zoomed])").forEach((graph) => zoom(graph, "fit"));
+  keepCanvas();
 });
 localTimes(document);
+keepCanvas();
+
+// --- logs of attempts: lines that have a text, and the end of a log that goes on
+
+function showLog(log) {
+  const words = log.querySelector("[data-log-find]")?.value.toLowerCase() ?? "";
+  for (const line of all(".line", log)) line.hidden = !line.textContent.toLowerCase().includes(words);
+  const pane = log.querySelector("div.log");
+  if (pane && log.querySelector("[data-log-follow]")?.checked) pane.scrollTop = pane.scrollHeight;
+}
+for (const how of ["input", "htmx:after:swap"]) {
+  document.addEventListener(how, () => all("[data-log]").forEach(showLog));
+}

@@ -10,8 +10,7 @@ columns, and, under column mapping, which column has which name.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -30,11 +29,13 @@ from dataplane.contract.delta_log import LOG
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
 from dataplane.contract.keys import key_of
-from dataplane.contract.schemas import Json, fields_within
+from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import NESTED, ListedPartition, SourceObject
+from dataplane.listing import table_columns
 from dataplane.listing.listed_partitions import listed
-from dataplane.listing.local_files import THREADS, local_path
-from dataplane.listing.version_cache import FileReading, Seen, Versions, cache_file, look
+from dataplane.listing.local_files import local_path
+from dataplane.listing.table_columns import footers, identities_of
+from dataplane.listing.version_cache import FileReading, Versions, cache_file, look
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 KIND = "delta:"
 FOOTER = FileReading("delta-footer", {})
 PHYSICAL = "delta.columnMapping.physicalName"
-_SHARE = 500  # files whose footers are read before they are remembered
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
@@ -84,9 +84,9 @@ def objects_of(
 ) -> Iterator[tuple[str, SourceObject]]:
     """The files of a version, each with a key."""
     paths = [str(local_place(root, f["path"])) for f in table.files]
-    footers = _footers(paths, cache)
+    columns_in = footers(FOOTER, paths, cache, _looked_at, _footer)
     for path, action in zip(paths, table.files, strict=True):
-        columns = own_columns(table.head, footers[path])
+        columns = own_columns(table.head, columns_in[path])
         name = unquote(action["path"])
         key = key_of(name, None)
         assert key is not None, "without a template every name is a key"
@@ -113,27 +113,9 @@ def version_of(head: Head, source: SourceObject) -> str:
         file=[source["size"], source["modified_ms"]],
         vector=vector_id(detail["vector"]),
         values={str(name): value for name, value in detail["values"].items()},
-        mapping=None if head.mapping == "none" else _named_by(head.fields, columns),
+        mapping=None if head.mapping == "none" else identities_of(head.fields, columns, physical),
     )
     return KIND + text_digest.hex()
-
-
-def _named_by(fields: Iterable[Json], columns: Iterable[str]) -> dict[str, Json]:
-    """The names in files of these columns, and of the fields in them."""
-    names = {name for name in columns if NESTED not in name}
-    return {f["name"]: _physical_names(f) for f in fields if f["name"] in names}
-
-
-def _physical_names(field: Json) -> Json:
-    return [physical(field), _names_within(field["type"])]
-
-
-def _names_within(kind: Json) -> Json:
-    if isinstance(kind, Mapping) and kind["type"] == "map":
-        return [_names_within(kind["keyType"]), _names_within(kind["valueType"])]
-    if isinstance(kind, Mapping) and kind["type"] == "array":
-        return _names_within(kind["elementType"])
-    return {f["name"]: _physical_names(f) for f in fields_within(kind)}
 
 
 def physical(field: Json) -> str:
@@ -152,34 +134,13 @@ def own_columns(head: Head, footer: Sequence[str]) -> list[str]:
     taken to have all.
     """
     have = set(footer)
-    is_by_id = head.mapping == "id"
 
-    def walk(fields: Iterable[Json], place: str, named: str) -> Iterator[str]:
-        for f in fields:
-            inner, name = place + physical(f), named + f["name"]
-            if is_by_id or inner in have or (not place and f["name"] in head.partition_columns):
-                yield name
-                yield from walk(fields_within(f["type"]), inner + NESTED, name + NESTED)
+    def is_own(field: Json, place: str) -> bool:
+        if head.mapping == "id" or place in have:
+            return True
+        return NESTED not in place and field["name"] in head.partition_columns
 
-    return list(walk(head.fields, "", ""))
-
-
-def _footers(paths: Sequence[str], cache: Versions) -> dict[str, Sequence[str]]:
-    """Columns in files by path: remembered, or read. TaskFailure for a file that is not there."""
-    column_names: dict[str, Sequence[str]] = {}
-    with ThreadPoolExecutor(THREADS) as threads:
-        for start in range(0, len(paths), _SHARE):
-            some = paths[start : start + _SHARE]
-            stamps = {path: _looked_at(path) for path in some}
-            cached = cache.unchanged(FOOTER, stamps)
-            began_ns, fresh = cache.now_ns(), [path for path in stamps if path not in cached]
-            read = zip(fresh, threads.map(_footer, fresh), strict=True)
-            new = {path: Seen(stamps[path], "", columns) for path, columns in read}
-            cache.keep(FOOTER, [(path, footer, began_ns) for path, footer in new.items()])
-            column_names |= {
-                path: footer.columns or [] for path, footer in {**cached, **new}.items()
-            }
-    return column_names
+    return table_columns.own_columns(head.fields, physical, is_own)
 
 
 def _looked_at(path: str) -> Any:

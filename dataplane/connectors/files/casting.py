@@ -57,7 +57,7 @@ def cast(name: str, source_type: DataType, target_type: DataType) -> Column:
 
 
 def holds(source_type: DataType, target_type: DataType) -> bool:
-    """Whether a cast keeps whatever it does not refuse."""
+    """Whether a cast keeps each value that it does not refuse."""
     match source_type, target_type:
         case StructType(), StructType():
             return all(

@@ -203,7 +203,7 @@ class _Batch:
                 types = other_types(self._attempt.claim["job"], source, self._schema)
                 if types:
                     self._types[source["uri"]] = types
-        except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
+        except Exception as e:  # noqa: BLE001  # any fault of a file is its task's outcome
             return self.explain(e)
         return None
 

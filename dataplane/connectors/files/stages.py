@@ -98,7 +98,7 @@ class Stage(ABC):
             return _Postponed()
         except Moved:
             return _Refused(VOID)
-        except Exception as e:  # noqa: BLE001  # whatever is wrong with a file is its task's outcome
+        except Exception as e:  # noqa: BLE001  # any fault of a file is its task's outcome
             return _Refused(error_of(e))
 
     def note_place(self, path: Path, place: str) -> None:

@@ -31,7 +31,7 @@ def clock_columns(kind: str, options: Mapping[str, Json], schema: Schema) -> lis
 
 
 def as_texts(schema: Schema) -> Schema:
-    """The same columns, whatever is in them."""
+    """The same columns, with any values."""
     return {**schema, "fields": [{**f, "type": "string"} for f in schema["fields"]]}
 
 

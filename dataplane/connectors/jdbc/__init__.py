@@ -3,8 +3,8 @@ Spark.
 
 Problem: SQL and snapshots differ between databases. Idea: the differences are the methods of a
 `DatabaseDialect`; listing, writing and checks stand once, over it. Example: `dialects.DIALECTS` has
-PostgreSQL, MariaDB and MySQL.
+PostgreSQL, MariaDB, MySQL, SQL Server and Oracle.
 
-`jdbc_listing` gives slices and their versions, `jdbc_writer` keeps copies. Spark reads PostgreSQL by
-its own JDBC source (`postgresql_reader`), and the others by their clients (`client_reader`).
+`jdbc_listing` gives slices and their versions, `jdbc_writer` keeps copies. Spark reads PostgreSQL
+by its own JDBC source (`postgresql_reader`), and the others by their clients (`client_reader`).
 """

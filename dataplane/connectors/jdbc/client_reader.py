@@ -2,8 +2,8 @@
 
 Each slice is one query, whose rows come with the hashes of which versions are made. So rows and
 version are of the same state, whatever the database knows of snapshots: a slice that differs from
-its listing is found by the rows themselves. All slices that are kept are those of the listing, which
-is one query.
+its listing is found by the rows themselves. All slices that are kept are those of the listing,
+which is one query.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def reading(
     with connected(place) as connection:
         table = Table.of(connection, place.dialect, job["settings"])
         versions = session.sparkContext.accumulator({}, VersionsRead())
-        yield ClientReader(session, place, table, versions)
+        snapshot = place.dialect.snapshot(connection)
+        yield ClientReader(session, place, table, snapshot, versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class ClientReader:
     session: SparkSession
     place: DatabaseAddress
     table: Table
+    snapshot: str
     versions: Accumulator[dict[str, frozenset[str]]]
     _was_read: list[bool] = field(default_factory=list)
 
@@ -85,7 +87,9 @@ class ClientReader:
         self._was_read.append(True)
         largest_first = sorted(objects, key=lambda o: -o[1]["size"])
         queries = [
-            SliceQuery(label, source["name"], self.table.select(Slice.of(source["uri"])))
+            SliceQuery(
+                label, source["name"], self.table.select(Slice.of(source["uri"]), self.snapshot)
+            )
             for label, source in largest_first
         ]
         frame = self.session.createDataFrame(queries, "label STRING, name STRING, query STRING")
@@ -94,8 +98,8 @@ class ClientReader:
         return frame.repartition(min(len(queries), CONNECTIONS)).mapInArrow(read, schema)
 
     def changed(self, objects: Sequence[SourceObject]) -> frozenset[str]:
-        """Those whose rows have another version. In a growing listing nothing is compared: a slice's
-        rows are those that lie in it now."""
+        """Those whose rows have another version. In a growing listing nothing is compared: the rows
+        of a slice are those that lie in it now."""
         if self.table.settings["by"] == "incremental" or not self._was_read:
             return frozenset()
         read: Mapping[str, frozenset[str]] = self.versions.value
@@ -145,16 +149,16 @@ class RowReader:
         return version_of((described, self.count, self.size, self.sums))
 
     def batches(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[pa.RecordBatch]:
-        some: list[tuple[Any, ...]] = []
+        buffered: list[tuple[Any, ...]] = []
         limit = self.size + BATCH_BYTES
         for row in rows:
             self._add(row)
-            some.append(row)
-            if len(some) >= BATCH_ROWS or self.size >= limit:
-                yield self._batch(some)
-                some, limit = [], self.size + BATCH_BYTES
-        if some:
-            yield self._batch(some)
+            buffered.append(row)
+            if len(buffered) >= BATCH_ROWS or self.size >= limit:
+                yield self._batch(buffered)
+                buffered, limit = [], self.size + BATCH_BYTES
+        if buffered:
+            yield self._batch(buffered)
 
     def _add(self, row: tuple[Any, ...]) -> None:
         *_, size, first, second = row

@@ -1,12 +1,13 @@
 """What databases say in different words: quoting, hashes of rows, locks, staging, upsert, types.
 
-`DatabaseDialect` speaks standard SQL. A database is a subclass with what it says otherwise, and a row of
+`DatabaseDialect` speaks standard SQL. A database is a subclass with its own words, and a row of
 `dialects.DIALECTS`. Statements are texts with their values in them, quoted by the dialect.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -66,8 +67,9 @@ class DatabaseSession(Protocol):
     def close(self) -> None: ...
 
 
-class DatabaseDialect:
-    """Standard SQL."""
+class DatabaseDialect(ABC):
+    """Standard SQL. Abstract methods are those for which the standard has no words. Names of the
+    catalog are in upper case, as servers have them that tell cases apart."""
 
     scheme: ClassVar[str]  # of JDBC URLs
     title: ClassVar[str]
@@ -86,6 +88,10 @@ class DatabaseDialect:
     has_spark_reader: ClassVar[bool] = False  # slices are read by Spark's JDBC source
     # Whether rows of a partition are found by the columns of its key: texts of keys are then values
     finds_by_columns: ClassVar[bool] = False
+    # Whether columns are described by the types that statements give them
+    is_described_as_declared: ClassVar[bool] = False
+    has_keys_in_stage: ClassVar[bool] = True  # else keys are first compared in the table itself
+    count: ClassVar[str] = "count"
     read_isolation: ClassVar[tuple[str, ...]] = ()  # before a transaction that reads one snapshot
     current_schema: ClassVar[str] = "SELECT current_schema()"
 
@@ -95,12 +101,13 @@ class DatabaseDialect:
         """The URL in the form `jdbc:scheme://host:port/database?parameters`."""
         return url
 
+    @abstractmethod
     def connect(self, address: DatabaseAddress) -> DatabaseSession:
-        raise NotImplementedError
+        """A connection in autocommit. ModuleNotFoundError without the client."""
 
+    @abstractmethod
     def failure_of(self, error: BaseException) -> tuple[str, str] | None:
-        """The code, or nothing, and the message of an error of the client; None for other errors."""
-        raise NotImplementedError
+        """The code, or nothing, and the message of an error of the client; None for others."""
 
     # --- names and values -------------------------------------------------------------------------
 
@@ -134,11 +141,30 @@ class DatabaseDialect:
             raise TaskFailure("bad-value", "a key or a bound has a character NUL")
         return "'" + text.replace("'", "''") + "'"
 
+    def long_literal(self, text: str) -> str:
+        """A text of any length, as a value of a column."""
+        return self.literal(text)
+
     def comparable(self, text: str, column: TableColumn) -> str:
         """A value to compare the column with."""
         if column.is_number and _NUMBER.fullmatch(text):
             return text
         return self.literal(text)
+
+    def same(self, left: str, right: str) -> str:
+        """Whether two expressions have one value, also where the server takes others for equal."""
+        return f"{left} = {right}"
+
+    def is_partition(self, expression: str, partition: str) -> str:
+        return self.same(expression, self.literal(self.partition_text(partition)))
+
+    def partition_text(self, partition: str) -> str:
+        """The key of a partition as its column has it."""
+        return partition
+
+    def partition_of(self, text: str) -> str:
+        """The key for a text of the column."""
+        return text
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -154,9 +180,9 @@ class DatabaseDialect:
         """Whether equal values have one text, by which they can be found."""
         return column.spark in (*NUMBERS, "date")
 
+    @abstractmethod
     def text(self, expression: str, column: TableColumn) -> str:
         """The text of a value, the same for equal values alone."""
-        raise NotImplementedError
 
     def label(self, expression: str, column: TableColumn) -> str:
         """The text of a value as rows are grouped by it, whatever a collation takes for equal."""
@@ -170,19 +196,21 @@ class DatabaseDialect:
         """Label, number of rows, their bytes, and two sums of hashes, for each label."""
         hashes = self.row_hashes(rows.columns)
         inner = f"SELECT {rows.label} AS label, {hashes} FROM {rows.source} WHERE {rows.where}"
-        sums = "coalesce(sum(size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0)"
-        head = "label" if rows.is_grouped else "min(label)"
-        return f"SELECT {head}, count(*), {sums}, count(h0) FROM ({inner}) {self.name('r')}" + (
-            " GROUP BY label" if rows.is_grouped else ""
-        )
+        sums = "coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0)"
+        counts = f"{self.count}(*), {sums}, {self.count}(h0)"
+        group = f" GROUP BY {self.group_key('label')}" if rows.is_grouped else ""
+        return f"SELECT min(label), {counts} FROM ({inner}) {self.name('r')}{group}"
+
+    def group_key(self, label: str) -> str:
+        """A value that is the same for the same labels alone."""
+        return label
 
     def row_hashes(self, columns: Sequence[TableColumn]) -> str:
-        """Bytes of a row's text, and two hashes of it: whole numbers below 2^64, as `size`, `h0`
-        and `h1`."""
+        """Bytes of a row's text, and two hashes of it: whole numbers below 2^64, as
+        `row_size`, `h0` and `h1`."""
         text = self.row_text(columns)
-        return (
-            f"{self.length(text)} AS size, {self.hash(text, 0)} AS h0, {self.hash(text, 1)} AS h1"
-        )
+        hashes = f"{self.hash(text, 0)} AS h0, {self.hash(text, 1)} AS h1"
+        return f"{self.length(text)} AS row_size, {hashes}"
 
     def row_text(self, columns: Sequence[TableColumn]) -> str:
         """All values of a row as one text: each with its length before it, NULL as `-`."""
@@ -203,8 +231,9 @@ class DatabaseDialect:
     def length(self, text: str) -> str:
         return f"octet_length({text})"
 
+    @abstractmethod
     def hash(self, text: str, seed: int) -> str:
-        raise NotImplementedError
+        """A hash of a text, whose sums over all rows of a slice do not overflow."""
 
     def read_values(self, columns: Sequence[TableColumn]) -> str:
         """The values of a row, as the client gives them exactly."""
@@ -218,6 +247,10 @@ class DatabaseDialect:
     def empty_column(self, column: str, source: str) -> str:
         """NULL with the type of a column."""
         return f"(SELECT {column} FROM {source} WHERE 1 = 0)"
+
+    def snapshot(self, session: DatabaseSession) -> str:  # noqa: ARG002
+        """Behind the name of a table that is read: the state of now, for all connections."""
+        return ""
 
     def no_table(self) -> str:
         """Behind a SELECT that reads no table."""
@@ -249,9 +282,9 @@ class DatabaseDialect:
         with session.transaction():
             yield
 
+    @abstractmethod
     def sync_table(self, table: str) -> list[str]:
         """Statements that make the table of marks if there is none."""
-        raise NotImplementedError
 
     def mark(self, target: str, partition: str) -> Mapping[str, str]:
         """The columns that name a row of the table of marks. Keys of partitions are longer than
@@ -261,8 +294,8 @@ class DatabaseDialect:
 
     def exists(self, schema: str, table: str) -> str:
         """A query with a row if the table is there."""
-        where = f"table_schema = {self.literal(schema)} AND table_name = {self.literal(table)}"
-        return f"SELECT 1 FROM information_schema.tables WHERE {where}"
+        where = f"TABLE_SCHEMA = {self.literal(schema)} AND TABLE_NAME = {self.literal(table)}"
+        return f"SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE {where}"
 
     def unfit(self, schema: str, table: str) -> str:  # noqa: ARG002
         """A query with a row that says why a table cannot be written to; empty for none."""
@@ -283,7 +316,7 @@ class DatabaseDialect:
         return f"CREATE TABLE {name} ({columns})"
 
     def index(self, table: str, columns: Sequence[tuple[str, str]]) -> list[str]:
-        """Statements by which rows of a partition are found, over these columns with their types."""
+        """Statements by which rows of a partition are found, by columns with their types."""
         names = self.named(name for name, _ in columns)
         return [f"CREATE INDEX {self.name('_headgate_rows')} ON {table} ({names})"]
 
@@ -296,15 +329,21 @@ class DatabaseDialect:
 
     def merge(self, table: str, rows: MergedRows) -> str:
         """Insert rows, or give the new values to rows of the same key."""
-        on = " AND ".join(f"t.{self.name(k)} = n.{self.name(k)}" for k in rows.key)
-        others = [name for name in rows.names if name not in rows.key]
-        new = ", ".join(f"{self.name(name)} = n.{self.name(name)}" for name in others)
+        on = " AND ".join(self.same(f"t.{self.name(k)}", f"n.{self.name(k)}") for k in rows.key)
         values = ", ".join(f"n.{self.name(name)}" for name in rows.names)
         return (
             f"MERGE INTO {table} t USING ({rows.select}) n ON ({on})"
-            f" WHEN MATCHED THEN UPDATE SET {new}"
+            f" WHEN MATCHED THEN UPDATE SET {self.assigned(rows, 'n.{}')}"
             f" WHEN NOT MATCHED THEN INSERT ({self.named(rows.names)}) VALUES ({values})"
         )
+
+    def insert(self, table: str, names: Iterable[str], select: str) -> str:
+        return f"INSERT INTO {table} ({self.named(names)}) {select}"
+
+    def assigned(self, rows: MergedRows, new_value: str) -> str:
+        """Each column beside the key with its new value, in which `{}` stands for the column."""
+        others = [self.name(name) for name in rows.names if name not in rows.key]
+        return ", ".join(f"{name} = {new_value.format(name)}" for name in others)
 
     # --- tests of connections ---------------------------------------------------------------------
 
@@ -313,9 +352,19 @@ class DatabaseDialect:
         there is none."""
         schema_text = self.literal(schema) if schema else f"({self.current_schema})"
         return (
-            f"SELECT {schema_text}, (SELECT max(1) FROM information_schema.schemata"
-            f" WHERE schema_name = {schema_text}){self.no_table()}"
+            f"SELECT {schema_text}, (SELECT max(1) FROM INFORMATION_SCHEMA.SCHEMATA"
+            f" WHERE SCHEMA_NAME = {schema_text}){self.no_table()}"
         )
+
+
+def lock_name(name: str) -> str:
+    """A name of a lock, which most servers allow few characters."""
+    return f"headgate {sha256(name.encode()).hexdigest()[:40]}"
+
+
+def not_read(column: TableColumn) -> TaskFailure:
+    message = f"column {column.name} has {column.kind}, which is not read: convert it in a `query`"
+    return TaskFailure("not-supported", message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.connectors.jdbc.mysql import MARIADB, MYSQL
+from dataplane.connectors.jdbc.oracle import ORACLE
 from dataplane.connectors.jdbc.postgresql import POSTGRESQL
+from dataplane.connectors.jdbc.sqlserver import SQLSERVER
 
-_ALL: tuple[DatabaseDialect, ...] = (POSTGRESQL, MARIADB, MYSQL)
+_ALL: tuple[DatabaseDialect, ...] = (POSTGRESQL, MARIADB, MYSQL, SQLSERVER, ORACLE)
 DIALECTS: Mapping[str, DatabaseDialect] = {d.scheme: d for d in _ALL}

@@ -29,6 +29,7 @@ from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.task_failures import TaskFailure
 
+NO_LABEL = "CAST(NULL AS char(1))"
 FEW = 50  # slices up to which only their rows are looked at
 
 
@@ -73,17 +74,18 @@ class Slice:
 
     @staticmethod
     def of(uri: str) -> Slice:
-        got = dict(parse_qsl(uri.rpartition("?")[2], keep_blank_values=True)) if "?" in uri else {}
-        is_open = "after" not in got
-        column, value, low, high = (got.get(k) for k in ("column", "value", "low", "high"))
+        query = uri.rpartition("?")[2] if "?" in uri else ""
+        parameters = dict(parse_qsl(query, keep_blank_values=True))
+        is_open = "after" not in parameters
+        column, value, low, high = (parameters.get(k) for k in ("column", "value", "low", "high"))
         return Slice(
             column or "",
             value,
-            "null" in got,
+            "null" in parameters,
             low=low,
             high=high,
             has_low=is_open,
-            is_exact="text" not in got,
+            is_exact="text" not in parameters,
         )
 
     def condition(self, database: Table) -> str:
@@ -148,17 +150,18 @@ class Table:
             raise TaskFailure("column-missing", f"there is no column {name}: {names}")
         return column
 
-    def select(self, part: Slice) -> str:
-        """The rows of a slice with their hashes."""
+    def select(self, part: Slice, snapshot: str) -> str:
+        """The rows of a slice with their hashes, in a snapshot of the dialect."""
         dialect = self.dialect
         values, hashes = dialect.read_values(self.columns), dialect.row_hashes(self.columns)
-        return f"SELECT {values}, {hashes} FROM {self.source} WHERE {part.condition(self)}"
+        source = source_of(dialect, self.settings, snapshot)
+        return f"SELECT {values}, {hashes} FROM {source} WHERE {part.condition(self)}"
 
 
-def source_of(dialect: DatabaseDialect, settings: ConnectorSettings) -> str:
+def source_of(dialect: DatabaseDialect, settings: ConnectorSettings, snapshot: str = "") -> str:
     """The table or query with a name for its rows."""
     if settings["table"]:
-        return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])))
+        return dialect.rows_of(dialect.name(*dialect.names_of(settings["table"])) + snapshot)
     query = settings["query"].strip().rstrip(";")
     return dialect.rows_of(f"({query}\n)")
 
@@ -197,12 +200,12 @@ def objects(table: Table, only: Sequence[Slice] = ()) -> list[SourceObject]:
     """All slices that have rows, as they are in this transaction; or these, as far as they have
     some. All rows as one slice are there without rows, too."""
     by_column = table.settings["by"] == "partitioned"
-    some = [f"({s.condition(table)})" for s in only] if len(only) <= FEW else []
+    conditions = [f"({s.condition(table)})" for s in only] if len(only) <= FEW else []
     rows = RowQuery(
         source=table.source,
         columns=table.columns,
-        where=" OR ".join(some) or "1 = 1",
-        label=_label(table) if by_column else "NULL",
+        where=" OR ".join(conditions) or "1 = 1",
+        label=_label(table) if by_column else NO_LABEL,
         is_grouped=by_column,
     )
     slice_of = _namer(table) if by_column else lambda _: Slice()
@@ -275,10 +278,10 @@ def _object(table: Table, part: Slice, measures: Sequence[Any]) -> SourceObject:
 
 def described(table: Table, part: Slice, name: str, size: int, state: object) -> SourceObject:
     settings = table.settings
-    uri = f"{settings['url']}#{settings['table'] or sha256(settings['query'].encode()).hexdigest()}?{part.uri_query}"
+    rows_of = settings["table"] or sha256(settings["query"].encode()).hexdigest()
     return {
         "name": name,
-        "uri": uri,
+        "uri": f"{settings['url']}#{rows_of}?{part.uri_query}",
         "size": size,
         "modified_ms": 0,
         "version": version_of(state),

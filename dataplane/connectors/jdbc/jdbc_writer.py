@@ -2,12 +2,13 @@
 notes it.
 
 Rows go to a temporary table first, so that the transaction is short; they are found again by the
-columns of the partition key, or by a column `_partition` that is added.
+columns of the partition key, or by a column `_partition` that is added. With `mode: append` rows
+are never found again: the note has their version, and other rows of the same partition are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 from dataplane.connectors.files.marker import target_gone
 from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, MergedRows
 from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
-from dataplane.connectors.jdbc.sync_table import REMAKING, Notes
+from dataplane.connectors.jdbc.jdbc_listing import Table, objects
+from dataplane.connectors.jdbc.sync_table import REMAKING, AppendedRows, Notes
 from dataplane.connectors.jdbc.table_layout import PARTITION, Layout
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
@@ -33,7 +35,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
     """The function that runs the `write` tasks of a claim, over one connection."""
     place = address(job)
     with connected(place) as session:
-        target = _opened(session, place.dialect, job)
+        target = opened(session, place.dialect, job)
 
         def write(task: WriteTask) -> WriteAnswer:
             with in_words(place.dialect):
@@ -42,7 +44,7 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
         yield write
 
 
-def _opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
+def opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and
     is not."""
     *above, table = dialect.names_of(job["settings"]["table"])
@@ -53,6 +55,7 @@ def _opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -
     with dialect.opening(session, notes.lock):
         note = notes.open()
         if note is None and job.get("goes_on"):
+            target.require_no_appended_rows()
             raise target_gone(notes.name)
         if note is None:
             target.take()
@@ -107,18 +110,27 @@ class TargetTable:
         """A table that is there already is taken only while it is empty and has the columns that we
         would give it."""
         if self.exists():
-            if self._has_rows():
-                message = f"{self.notes.name} holds rows that Headgate did not write: empty it, or name another table"
-                raise TaskFailure("target-occupied", message)
+            if not self.layout.appends and self._has_rows():
+                message = f"{self.notes.name} holds rows that Headgate did not write"
+                hint = "empty it, or name another table"
+                raise TaskFailure("target-occupied", f"{message}: {hint}")
             self._compare(self.layout.all_columns)
             self._require_fit()
         else:
             self._create()
         self.notes.laid_out(0, self.layout.text)
 
+    def require_no_appended_rows(self) -> None:
+        """TaskFailure for a table that was appended to, of which the marks are gone: all its rows
+        would be appended once more."""
+        if self.layout.appends and self.exists() and self._has_rows():
+            message = f"{self.notes.name} has rows, but their marks in _headgate_sync are gone"
+            hint = "bring the marks back, or empty the table to have all rows appended again"
+            raise TaskFailure("target-occupied", f"{message}: {hint}")
+
     def _has_rows(self) -> bool:
-        some = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
-        [(has_rows,)] = self.session.rows(f"SELECT {some}{self.dialect.no_table()}")
+        exists = f"CASE WHEN EXISTS (SELECT 1 FROM {self.table}) THEN 1 ELSE 0 END"
+        [(has_rows,)] = self.session.rows(f"SELECT {exists}{self.dialect.no_table()}")
         return bool(int(has_rows))
 
     def _create(self) -> None:
@@ -131,19 +143,28 @@ class TargetTable:
 
     def _compare(self, columns: Sequence[str]) -> None:
         """Values of another type would be converted, and some of them rounded, by the server."""
-        with_partition = not self.layout.keyed
-        self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
-        has, expected = map(self._column_types, (self.table, self._staged))
-        if lacking := [c for c in columns if c not in has]:
-            raise TaskFailure(
-                "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
-            )
+        has, expected = self._column_types(self.table), self._expected_types()
+        self._require_columns(has, columns)
         if other := [
             f"{c} is {has[c]}, not {expected[c]}" for c in columns if has[c] != expected[c]
         ]:
             raise TaskFailure(
                 "target-schema-changed", f"{self.notes.name} has other columns: {', '.join(other)}"
             )
+
+    def _require_columns(self, has: Container[str], columns: Sequence[str]) -> None:
+        if lacking := [c for c in columns if c not in has]:
+            raise TaskFailure(
+                "target-schema-changed", f"{self.notes.name} has no column {', '.join(lacking)}"
+            )
+
+    def _expected_types(self) -> dict[str, str]:
+        """The types of a table that we create, as the server describes them."""
+        if self.dialect.is_described_as_declared:
+            return self.layout.types(self.dialect)
+        with_partition = self.layout.has_partition
+        self._run(self.layout.stage(self.dialect, self._staged, with_partition=with_partition))
+        return self._column_types(self._staged)
 
     def _column_types(self, table: str) -> dict[str, str]:
         return {c.name: c.kind for c in self.session.columns(self.dialect.no_rows(table))}
@@ -154,10 +175,12 @@ class TargetTable:
         if note.layout == self.layout.text:
             return
         self.notes.require(note.generation, generation)
-        if self.policy == "recreate":
+        before = Layout.from_text(note.layout or EMPTY_LAYOUT)
+        # A table that was appended to may hold rows of other users
+        if self.policy == "recreate" and not before.appends:
             self._recreate(generation)
             return
-        self._alter(Layout.from_text(note.layout or EMPTY_LAYOUT))
+        self._alter(before)
         self.notes.laid_out(generation, self.layout.text)
 
     def _recreate(self, generation: int) -> None:
@@ -174,8 +197,9 @@ class TargetTable:
     def _alter(self, before: Layout) -> None:
         added = self.layout.added(before)
         if self.policy != "alter" or added is None:
-            message = f"{self.notes.name} has other columns than the dataset: {self.layout.differences(before)}"
-            raise TaskFailure("target-schema-changed", f"{message}; schema_change is {self.policy}")
+            message = f"{self.notes.name} has other columns than the dataset"
+            differences = f"{self.layout.differences(before)}; schema_change is {self.policy}"
+            raise TaskFailure("target-schema-changed", f"{message}: {differences}")
         has = self._column_types(self.table)
         for name, kind in added:
             if name not in has:
@@ -202,14 +226,41 @@ class TargetTable:
                     "target-ahead", f"{self.notes.name} has other columns by now", "infrastructure"
                 )
             self.notes.fence(partition, generation)
-            self._delete(partition)
-            failpoint("jdbc-deleted")
-            self._insert(partition, self._later(partition, generation))
             rows = self._count(self._staged)
-            self.notes.synced(partition, generation, rows)
+            if self.layout.appends:
+                self._append(partition, generation, rows)
+            else:
+                self._replace(partition, generation, rows)
             failpoint("jdbc-written")
         failpoint("jdbc-committed")
         return {"rows": rows, "bytes": 0}
+
+    def _replace(self, partition: str, generation: int, rows: int) -> None:
+        self._delete(partition)
+        failpoint("jdbc-deleted")
+        self._insert(partition, self._later(partition, generation))
+        self.notes.synced(partition, generation, rows)
+
+    def _append(self, partition: str, generation: int, rows: int) -> None:
+        """Rows that were appended before have to be the same, in the columns that they had."""
+        appended = self.notes.appended(partition)
+        if appended and appended.version != self._version(appended.columns):
+            self.notes.refuse_correction(partition)
+        if not appended and rows:
+            self._insert(partition, [])
+            names = list(column_names(self.schema))
+            appended = AppendedRows(names, self._version(names))
+        self.notes.synced(partition, generation, rows, appended)
+
+    def _version(self, names: Sequence[str]) -> str:
+        """The version of the staged rows, in some of their columns."""
+        query = f"SELECT {self.dialect.named(names)} FROM {self._staged}"
+        settings = {"url": "", "table": None, "query": query, "by": "full"}
+        columns = {c.name: c for c in self.session.columns(self.dialect.no_rows(self.table))}
+        self._require_columns(columns, names)
+        staged = Table(self.session, self.dialect, settings, [columns[name] for name in names])
+        [source] = objects(staged)
+        return source["version"]
 
     def _stage(self, files: Sequence[Any]) -> None:
         self._run(self.layout.stage(self.dialect, self._staged))
@@ -231,7 +282,7 @@ class TargetTable:
     def _rows_of(self, partition: str) -> str:
         dialect = self.dialect
         if not self.layout.keyed:
-            return f"t.{dialect.name(PARTITION)} = {dialect.literal(partition)}"
+            return dialect.is_partition(f"t.{dialect.name(PARTITION)}", partition)
         texts = column_texts(partition)
         if len(texts) != len(self.layout.keyed):  # of a dataset that was partitioned in another way
             return "1 = 0"
@@ -251,32 +302,33 @@ class TargetTable:
         query = (
             f"SELECT DISTINCT {name} FROM {self.table} t JOIN {self._staged} s"
             f" ON {self.layout.same_key(self.dialect)}"
-            f" WHERE {name} <> {self.dialect.literal(partition)}"
+            f" WHERE NOT ({self.dialect.is_partition(name, partition)})"
         )
-        others = [str(other) for (other,) in self.session.rows(query)]
+        others = [self.dialect.partition_of(text) for (text,) in self.session.rows(query)]
         return [other for other in others if self.notes.generation_of(other) > generation]
 
     def _insert(self, partition: str, later: list[str]) -> None:
         dialect, names = self.dialect, list(column_names(self.schema))
         values = [f"s.{dialect.name(name)}" for name in names]
-        if not self.layout.keyed:
+        if self.layout.has_partition:
             names, values = [*names, PARTITION], [*values, self._partition_value(partition)]
         select = f"SELECT {', '.join(values)} FROM {self._staged} s"
         if not self.layout.key:
-            self.session.rows(f"INSERT INTO {self.table} ({dialect.named(names)}) {select}")
+            self.session.rows(dialect.insert(self.table, names, select))
             return
         select += f" WHERE {self._is_ours(later)}"
         rows = MergedRows(select, names, self.layout.key)
         self.session.rows(dialect.merge(self.table, rows))
 
     def _partition_value(self, partition: str) -> str:
-        return f"{self.dialect.literal(partition)} AS {self.dialect.name(PARTITION)}"
+        text = self.dialect.literal(self.dialect.partition_text(partition))
+        return f"{text} AS {self.dialect.name(PARTITION)}"
 
     def _is_ours(self, later: list[str]) -> str:
         """Rows of `s` whose keys are in none of these partitions."""
         if not later:
             return "1 = 1"
-        others = ", ".join(map(self.dialect.literal, later))
-        where = f"t.{self.dialect.name(PARTITION)} IN ({others})"
+        name = f"t.{self.dialect.name(PARTITION)}"
+        where = " OR ".join(self.dialect.is_partition(name, other) for other in later)
         same = self.layout.same_key(self.dialect)
-        return f"NOT EXISTS (SELECT 1 FROM {self.table} t WHERE {same} AND {where})"
+        return f"NOT EXISTS (SELECT 1 FROM {self.table} t WHERE {same} AND ({where}))"

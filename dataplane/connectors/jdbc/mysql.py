@@ -7,26 +7,24 @@ read (`client_reader`). Changes of tables commit by themselves: `TargetTable` no
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from hashlib import sha256
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
+from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
     DatabaseDialect,
     DatabaseSession,
     MergedRows,
     TableColumn,
+    lock_name,
+    not_read,
 )
-from dataplane.connectors.jdbc.table_rows import as_values
-from dataplane.contract.schemas import Schema, column_names
+from dataplane.contract.schemas import Schema
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pymysql.connections import Connection
-
     from dataplane.connectors.jdbc.dialect import DatabaseAddress
 
 CONNECT_S = 10
@@ -72,16 +70,8 @@ _VERIFY = {
 _PARAMETERS = ("sslMode", "serverSslCert")
 
 
-class MysqlSession:
+class MysqlSession(ClientSession):
     """A connection of PyMySQL, whose values are texts, bytes and None."""
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        self.connection = connection
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(query)
-            return list(cursor.fetchall()) if cursor.description else []
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         from pymysql.cursors import SSCursor
@@ -89,7 +79,7 @@ class MysqlSession:
         cursor = self.connection.cursor(SSCursor)
         cursor.execute(query)
         try:
-            for row in cursor:  # noqa: UP028  # `yield from` would close the cursor, which fetches all
+            for row in cursor:  # noqa: UP028  # `yield from` closes the cursor, which fetches all
                 yield row
         except GeneratorExit:
             self.close()
@@ -102,29 +92,14 @@ class MysqlSession:
             cursor.execute(query)
             return [_column(field) for field in cursor._result.fields]
 
-    def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
-        names = column_names(schema)
-        columns = MARIADB.named(names).replace("%", "%%")
-        values = ", ".join(["%s"] * len(names))
-        insert = f"INSERT INTO {table.replace('%', '%%')} ({columns}) VALUES ({values})"
+    def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
+        places = ", ".join(["%s"] * len(schema["fields"]))
         with self.connection.cursor() as cursor:
-            for batch in rows:
-                cursor.executemany(insert, list(as_values(batch, schema)))
+            cursor.executemany(f"{into.replace('%', '%%')} VALUES ({places})", values)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        self.connection.begin()
-        try:
-            yield
-        except BaseException:
-            with suppress(Exception):  # the line may be cut: then the server ends it
-                self.connection.rollback()
-            raise
-        self.connection.commit()
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self.connection.close()
+    def set_autocommit(self, *, on: bool) -> None:
+        if not on:
+            self.connection.begin()
 
 
 def _column(field: Any) -> TableColumn:
@@ -208,8 +183,8 @@ class Mysql(DatabaseDialect):
     # --- connections ------------------------------------------------------------------------------
 
     def plain_url(self, url: str) -> str:
-        """TaskFailure for a form of the drivers that names several servers, `jdbc:mariadb:replication:`,
-        or none: it would be this machine."""
+        """TaskFailure for a form of the drivers that names several servers or none, such as
+        `jdbc:mariadb:replication:`: the server would be this machine."""
         if not urlsplit(url.removeprefix("jdbc:")).hostname:
             raise TaskFailure("bad-url", f"the URL names no host: write {self.example}")
         return url
@@ -231,7 +206,7 @@ class Mysql(DatabaseDialect):
             autocommit=True,
             **_tls(address),
         )
-        session = MysqlSession(connection)
+        session = MysqlSession(connection, self)
         for statement in SESSION:
             session.rows(statement)
         return session
@@ -262,8 +237,7 @@ class Mysql(DatabaseDialect):
     def text(self, expression: str, column: TableColumn) -> str:
         match column.spark:
             case "":
-                message = f"column {column.name} has {column.kind}, which is not read: convert it in a `query`"
-                raise TaskFailure("not-supported", message)
+                raise not_read(column)
             case "binary":
                 return f"HEX({expression})"
             case "float" | "double":
@@ -310,7 +284,7 @@ class Mysql(DatabaseDialect):
 
     @contextmanager
     def opening(self, session: DatabaseSession, name: str) -> Iterator[None]:
-        lock = self.literal(f"headgate {sha256(name.encode()).hexdigest()[:40]}")
+        lock = self.literal(lock_name(name))
         [(is_held,)] = session.rows(f"SELECT GET_LOCK({lock}, {LOCK_S})")
         if is_held != "1":
             message = f"other writers keep the lock of {name} for {LOCK_S} s"
@@ -325,9 +299,10 @@ class Mysql(DatabaseDialect):
 
     def sync_table(self, table: str) -> list[str]:
         return [
-            f"CREATE TABLE IF NOT EXISTS {table} (id char(64) PRIMARY KEY, target longtext NOT NULL,"
-            " part longtext NOT NULL, owner longtext NOT NULL, generation bigint NOT NULL,"
-            f" `rows` bigint, layout longtext, at datetime(6) NOT NULL) {self._storage}"
+            f"CREATE TABLE IF NOT EXISTS {table} (id char(64) PRIMARY KEY,"
+            " target longtext NOT NULL, part longtext NOT NULL, owner longtext NOT NULL,"
+            " generation bigint NOT NULL, `rows` bigint, layout longtext,"
+            f" at datetime(6) NOT NULL) {self._storage}"
         ]
 
     def unfit(self, schema: str, table: str) -> str:
@@ -337,7 +312,8 @@ class Mysql(DatabaseDialect):
         return (
             f"SELECT {engine} FROM information_schema.tables WHERE {where} AND engine <> 'InnoDB'"
             f" UNION ALL SELECT {collation.format(self.literal(self.collation))}"
-            f" FROM information_schema.columns WHERE {where} AND collation_name <> '{self.collation}'"
+            f" FROM information_schema.columns WHERE {where}"
+            f" AND collation_name <> '{self.collation}'"
         )
 
     def stage(self, name: str, columns: str) -> list[str]:
@@ -357,12 +333,8 @@ class Mysql(DatabaseDialect):
         return f"DELETE t FROM {table} AS t WHERE {where}"
 
     def merge(self, table: str, rows: MergedRows) -> str:
-        others = [self.name(name) for name in rows.names if name not in rows.key]
-        new = ", ".join(f"{name} = VALUES({name})" for name in others)
-        return (
-            f"INSERT INTO {table} ({self.named(rows.names)}) {rows.select}"
-            f" ON DUPLICATE KEY UPDATE {new}"
-        )
+        new = self.assigned(rows, "VALUES({})")
+        return f"{self.insert(table, rows.names, rows.select)} ON DUPLICATE KEY UPDATE {new}"
 
 
 class Mariadb(Mysql):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.jdbc.dialect import (
+    OURS,
     STAGE,
     DatabaseDialect,
     DatabaseSession,
@@ -41,9 +42,10 @@ _EXACT = frozenset(
 # Two sums of hashes with different seeds, as for fragments: equal pairs of rows do not cancel each
 # other. OFFSET keeps the inner query one of its own, else each row is made a text three times; one
 # of type bigint leaves it parallel.
-_CHECKSUMS = """SELECT {head}, count(*), coalesce(sum(octet_length(told)), 0),
-       coalesce(sum(hashtextextended(told, 0)), 0), coalesce(sum(hashtextextended(told, 1)), 0), count(*)
-FROM (SELECT {label} AS label, {row}::text COLLATE "C" AS told FROM {source} WHERE {where} OFFSET '0') AS rows{group}"""
+_CHECKSUMS = """SELECT {head}, count(*), coalesce(sum(octet_length(row_text)), 0),
+       coalesce(sum({first}), 0), coalesce(sum({second}), 0), count(*)
+FROM (SELECT {label} AS label, {row}::text COLLATE "C" AS row_text
+      FROM {source} WHERE {where} OFFSET '0') AS rows{group}"""
 
 
 class PostgresSession:
@@ -89,11 +91,12 @@ class Postgresql(DatabaseDialect):
     port = 5432
     words = (
         (
-            r"could not translate host name|[Nn]ame or service not known|failed to resolve host|getaddrinfo",
+            r"could not translate host name|[Nn]ame or service not known|failed to resolve host"
+            r"|getaddrinfo",
             "host-unknown",
         ),
         (
-            r"password authentication failed|no password supplied|authentication failed|role .* does not exist|pg_hba",
+            r"authentication failed|no password supplied|role .* does not exist|pg_hba",
             "credentials-refused",
         ),
         (r"database .* does not exist", "database-missing"),
@@ -147,7 +150,8 @@ class Postgresql(DatabaseDialect):
         return (error.sqlstate or "", str(error)) if isinstance(error, psycopg.Error) else None
 
     def literal(self, text: str) -> str:
-        """The same whatever `standard_conforming_strings` is: Spark's connections have the server's."""
+        """The same text for each `standard_conforming_strings`: Spark's connections have the
+        server's."""
         quoted = super().literal(text)
         return "E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted
 
@@ -164,11 +168,16 @@ class Postgresql(DatabaseDialect):
         return _CHECKSUMS.format(
             head="label" if rows.is_grouped else "min(label)",
             label=rows.label if rows.is_grouped else "NULL::text",
-            row=self.name("_headgate_row"),
+            row=self.name(OURS),
+            first=self.hash("row_text", 0),
+            second=self.hash("row_text", 1),
             source=rows.source,
             where=rows.where,
             group=" GROUP BY label" if rows.is_grouped else "",
         )
+
+    def hash(self, text: str, seed: int) -> str:
+        return f"hashtextextended({text}, {seed})"
 
     def decimal(self, precision: int, scale: int) -> str:
         return f"numeric({precision}, {scale})"
@@ -205,18 +214,15 @@ class Postgresql(DatabaseDialect):
         return f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}"
 
     def merge(self, table: str, rows: MergedRows) -> str:
-        others = [self.name(name) for name in rows.names if name not in rows.key]
-        new = ", ".join(f"{name} = excluded.{name}" for name in others)
-        return (
-            f"INSERT INTO {table} ({self.named(rows.names)}) {rows.select}"
-            f" ON CONFLICT ({self.named(rows.key)}) DO UPDATE SET {new}"
-        )
+        new, key = self.assigned(rows, "excluded.{}"), self.named(rows.key)
+        insert = self.insert(table, rows.names, rows.select)
+        return f"{insert} ON CONFLICT ({key}) DO UPDATE SET {new}"
 
     def may_create(self, schema: str | None) -> str:
         schema_text = self.literal(schema) if schema else "NULL"
         return (
             "SELECT s, has_schema_privilege(to_regnamespace(quote_ident(s)), 'CREATE')"
-            f" FROM (SELECT coalesce({schema_text}, current_schema())) AS given (s)"
+            f" FROM (SELECT coalesce({schema_text}, current_schema())) AS schemas (s)"
         )
 
 

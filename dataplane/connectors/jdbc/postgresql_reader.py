@@ -43,7 +43,8 @@ _OURS = frozenset(
     }
 )
 _QUOTED = re.compile(
-    r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$|--[^\n]*|/\*.*?\*/)|\?""",
+    r"""(\b[eE]'(?:[^'\\]|\\.|'')*'|'[^']*'|"[^"]*"|(?<![\w$])\$(\w*)\$.*?\$\2\$"""
+    r"""|--[^\n]*|/\*.*?\*/)|\?""",
     re.DOTALL,
 )
 _NUMERIC, _NUMERICS = 1700, 1231  # pg_type.oid of numeric, and of an array of it
@@ -112,7 +113,7 @@ class PostgresqlReader:
     snapshot: str
     comparison: Comparison
 
-    def schema(self, objects: Sequence[SourceObject]) -> Schema:  # noqa: ARG002  # all of them have the same
+    def schema(self, _: Sequence[SourceObject]) -> Schema:
         query = f"SELECT {self._columns()} FROM {self._table.source}"
         return schema_of(self._source().option("dbtable", f"({_text(query)}) AS q").load())
 
@@ -147,7 +148,10 @@ class PostgresqlReader:
     def _source(self) -> DataFrameReader:
         """Every connection reads in the snapshot of ours: it begins with these statements, in its
         one transaction."""
-        begin = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SET TRANSACTION SNAPSHOT '{self.snapshot}'"
+        begin = (
+            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;"
+            f" SET TRANSACTION SNAPSHOT '{self.snapshot}'"
+        )
         users = {k: v for k, v in self.job["options"].items() if k.lower() not in _OURS}
         ours = {
             "sessionInitStatement": begin,

@@ -1,5 +1,5 @@
-"""Whether slices in a snapshot of PostgreSQL still match their listing: the server sums them again while Spark
-reads their rows."""
+"""Whether slices in a snapshot of PostgreSQL still match their listing: the server sums them again
+while Spark reads their rows."""
 
 from __future__ import annotations
 
@@ -119,6 +119,7 @@ def _storage(connection: PostgresSession, settings: ConnectorSettings) -> object
     name = POSTGRESQL.name(*POSTGRESQL.names_of(settings["table"]))
     rows = connection.rows(
         "SELECT pg_relation_filenode(oid) FROM pg_class"
-        f" WHERE oid = to_regclass({POSTGRESQL.literal(name)}) AND relkind = 'r' AND NOT relhassubclass"
+        f" WHERE oid = to_regclass({POSTGRESQL.literal(name)})"
+        " AND relkind = 'r' AND NOT relhassubclass"
     )
     return rows[0][0] if rows else None

@@ -7,7 +7,9 @@ that was ever written: its generation never goes down.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
+from typing import NoReturn
 
 from dataplane.connectors.jdbc.dialect import SYNC, DatabaseDialect, DatabaseSession
 from dataplane.contract.keys import encode_key
@@ -24,6 +26,14 @@ class SyncRow:
     owner: str
     generation: int
     layout: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedRows:
+    """The columns of a partition when it was appended, and the version of its rows in them."""
+
+    columns: list[str]
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +103,23 @@ class Notes:
             )
             raise TaskFailure("target-ahead", message, "infrastructure")
 
-    def synced(self, partition: str, generation: int, rows: int) -> None:
-        self._put(encode_key(partition), generation, rows, None)
+    def synced(
+        self, partition: str, generation: int, rows: int, appended: AppendedRows | None = None
+    ) -> None:
+        text = json.dumps(asdict(appended)) if appended else None
+        self._put(encode_key(partition), generation, rows, text)
+
+    def appended(self, partition: str) -> AppendedRows | None:
+        """The rows that a partition has in a table that is only appended to."""
+        note = self._find(encode_key(partition))
+        return AppendedRows(**json.loads(note.layout)) if note and note.layout else None
+
+    def refuse_correction(self, partition: str) -> NoReturn:
+        message = f"the rows of partition {partition!r} in {self.name} were appended,"
+        message += " and the dataset has changed or removed them. Bring the earlier rows back."
+        mark = f"DELETE FROM {self._place} WHERE {self._where(encode_key(partition))}"
+        message += f" Or delete the rows yourself, and then their mark: {mark}"
+        raise TaskFailure("target-append-only", message)
 
     def laid_out(self, generation: int, layout: str) -> None:
         self._put(WHOLE, generation, None, layout)
@@ -112,7 +137,7 @@ class Notes:
             f"SELECT owner, generation, layout FROM {self._place} WHERE {self._where(partition)}"
         )
         for owner, generation, layout in self.session.rows(query):
-            return SyncRow(owner, int(generation), layout)
+            return SyncRow(owner, int(generation), layout or REMAKING)  # of Oracle, "" is NULL
         return None
 
     def _put(self, partition: str, generation: int, rows: int | None, layout: str | None) -> None:
@@ -122,7 +147,7 @@ class Notes:
             "owner": literal(self.owner),
             "generation": str(generation),
             self.dialect.name("rows"): "NULL" if rows is None else str(rows),
-            "layout": "NULL" if layout is None else literal(layout),
+            "layout": "NULL" if layout is None else self.dialect.long_literal(layout),
             "at": "current_timestamp",
         }
         if self._find(partition) is None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from dataplane.connectors.jdbc.dialect import DatabaseDialect
+from dataplane.connectors.jdbc.dialect import OURS, DatabaseDialect
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
@@ -17,11 +17,13 @@ PARTITION = "_partition"
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Columns with their types in the database; `keyed`: those that hold the partition key, else a
-    column is added; `key`: those that name a row, for merging."""
+    column is added; `key`: those that name a row, for merging; `appends`: rows are only added, and
+    no column holds the partition key."""
 
     columns: tuple[tuple[str, str], ...]
     keyed: tuple[str, ...]
     key: tuple[str, ...]
+    appends: bool = False
 
     @staticmethod
     def of(job: WriteJob, dialect: DatabaseDialect) -> Layout:
@@ -30,13 +32,19 @@ class Layout:
         kinds = {f["name"]: dialect.type_of(f["name"], f["type"]) for f in schema["fields"]}
         kinds |= {name: dialect.key_type(kinds[name], len(key)) for name in key}
         columns = tuple(kinds.items())
-        is_keyed = dialect.finds_by_columns and not key
+        appends = job["settings"]["mode"] == "append"
+        is_keyed = dialect.finds_by_columns and not key and not appends
         keyed = tuple(_named(schema, name) for name in job["keyed"]) if is_keyed else ()
-        if PARTITION in dict(columns) and not keyed:
+        layout = Layout(columns, keyed, key, appends)
+        if OURS in dict(columns) and appends:
+            raise TaskFailure(
+                "reserved-column", f"the dataset has a column {OURS}, as rows are called"
+            )
+        if PARTITION in dict(columns) and layout.has_partition:
             raise TaskFailure(
                 "reserved-column", f"the dataset has a column {PARTITION}, which is to hold the key"
             )
-        return Layout(columns, keyed, key)
+        return layout
 
     @staticmethod
     def from_text(text: str) -> Layout:
@@ -45,50 +53,72 @@ class Layout:
             tuple((n, t) for n, t in layout["columns"]),
             tuple(layout["keyed"]),
             tuple(layout["key"]),
+            layout.get("appends", False),
         )
 
     @property
     def text(self) -> str:
-        return json.dumps(asdict(self))
+        fields = asdict(self)
+        if not self.appends:  # layouts of earlier releases keep their text
+            del fields["appends"]
+        return json.dumps(fields)
+
+    @property
+    def has_partition(self) -> bool:
+        """Whether a column holds the partition key."""
+        return not self.keyed and not self.appends
 
     @property
     def all_columns(self) -> list[str]:
-        return [*(name for name, _ in self.columns), *(() if self.keyed else (PARTITION,))]
+        return [*(name for name, _ in self.columns), *((PARTITION,) if self.has_partition else ())]
 
     # --- statements -------------------------------------------------------------------------------
 
     def create(self, dialect: DatabaseDialect, table: str) -> list[str]:
         kinds = dict(self.columns) | {PARTITION: dialect.key_text}
         found_by = [(name, kinds[name]) for name in self.keyed or (PARTITION,)]
-        columns = self._definitions(dialect, with_partition=not self.keyed)
-        return [dialect.table(table, columns), *dialect.index(table, found_by)]
+        columns = self._definitions(dialect, with_partition=self.has_partition)
+        index = [] if self.appends else dialect.index(table, found_by)
+        return [dialect.table(table, columns), *index]
 
     def stage(
         self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
     ) -> list[str]:
         """An empty table for rows of one partition, in which keys are unique as well."""
-        return dialect.stage(name, self._definitions(dialect, with_partition=with_partition))
+        columns = self._definitions(dialect, with_partition=with_partition, is_stage=True)
+        return dialect.stage(name, columns)
 
-    def _definitions(self, dialect: DatabaseDialect, *, with_partition: bool) -> str:
+    def types(self, dialect: DatabaseDialect) -> dict[str, str]:
+        """The types of all columns as a server describes them that repeats its declarations."""
+        kinds = dict(self.columns) | {PARTITION: dialect.key_text}
+        return {name: kind.partition(" COLLATE ")[0] for name, kind in kinds.items()}
+
+    def _definitions(
+        self, dialect: DatabaseDialect, *, with_partition: bool, is_stage: bool = False
+    ) -> str:
+        has_keys = dialect.has_keys_in_stage or not is_stage
         parts = [f"{dialect.name(name)} {kind}" for name, kind in self.columns]
         if with_partition:
             parts.append(f"{dialect.name(PARTITION)} {dialect.key_text} NOT NULL")
-        if self.key:
+        if self.key and has_keys:
             parts.append(f"PRIMARY KEY ({dialect.named(self.key)})")
         return ", ".join(parts)
 
     def same_key(self, dialect: DatabaseDialect) -> str:
         """Whether a row of `t` has the key of one of `s`."""
-        return " AND ".join(f"t.{name} = s.{name}" for name in map(dialect.name, self.key))
+        names = map(dialect.name, self.key)
+        return " AND ".join(dialect.same(f"t.{name}", f"s.{name}") for name in names)
 
     # --- changes ----------------------------------------------------------------------------------
 
     def added(self, before: Layout) -> list[tuple[str, str]] | None:
         """The columns that came, if nothing else has changed but columns that went and now stay
         NULL."""
-        had = dict(before.columns)
-        if (self.keyed, self.key) != (before.keyed, before.key):
+        had, has = dict(before.columns), dict(self.columns)
+        if (self.keyed, self.key, self.appends) != (before.keyed, before.key, before.appends):
             return None
+        if self.appends and not had.keys() <= has.keys():
+            return None  # rows that were appended cannot be compared without the column
         if any(had.get(name, kind) != kind for name, kind in self.columns):
             return None
         if any(name in (*self.keyed, *self.key) for name, _ in self.columns if name not in had):

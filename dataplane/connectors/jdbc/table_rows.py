@@ -34,8 +34,8 @@ def as_values(batch: pa.RecordBatch, schema: Schema) -> Iterator[tuple[Any, ...]
     columns = []
     for values, column in zip(batch.columns, schema["fields"], strict=True):
         if not isinstance(column["type"], str):
-            some = pa.record_batch([values], names=[column["name"]])
-            values = flat(some, struct_of([column])).column(0)
+            single_column = pa.record_batch([values], names=[column["name"]])
+            values = flat(single_column, struct_of([column])).column(0)
         columns.append(values.to_pylist())
     yield from zip(*columns, strict=True)
 

@@ -105,7 +105,7 @@ def _reader(
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """The function that a Python worker calls. Rows are mappings, by the names of columns; another
     name is an error."""
-    columns, arrow = frozenset(schema.names), to_arrow_schema(schema)
+    columns, arrow = frozenset(schema.names), to_arrow_schema(schema, timezone="UTC")
     lossy = [
         (c.name, c.dataType)
         for c in schema

@@ -25,7 +25,7 @@ def answer_each(
         base = {"task": task["task"], "epoch": task["epoch"]}
         try:
             outcome: Mapping[str, object] = {"state": "done", "result": work(task)}
-        except Exception as e:  # noqa: BLE001  # whatever goes wrong is the outcome of this task
+        except Exception as e:  # noqa: BLE001  # any failure is the outcome of this task
             attempt.check()
             outcome = {
                 "state": "failed",

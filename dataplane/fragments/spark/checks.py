@@ -1,10 +1,10 @@
-"""The `check` kind of work: how many of some rows fail an expectation, with an example or two."""
+"""The `check` kind of work: how many of some rows fail an expectation, with the first of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dataplane.contract.claims import CheckClaim, FilesTask
@@ -17,7 +17,10 @@ from dataplane.fragments.spark.row_conditions import condition, explain_check
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.spark.spark_session import query_session
 
-LONGEST = 500  # characters of an example
+ROWS = 20  # that are shown of one task
+LONGEST = 2_000  # characters of one
+# Characters of all rows of one task, and of a claim: each task may show its first row
+MOST_OF_TASK, MOST_OF_CLAIM = 10_000, 500_000
 _NULLS = {"ignoreNullFields": "false"}
 
 
@@ -44,23 +47,34 @@ def _conditions(
     counted = rows.groupBy(LABEL).agg(F.count(F.lit(1)), F.count_if(failing)).collect()
     bad = {label for label, _, count in counted if count}
     shown = _examples(attempt, [t for t in tasks if task_label(t) in bad]) if bad else {}
-    nothing = {task_label(t): _answer(0, 0, ()) for t in tasks}
-    return nothing | {label: _answer(n, count, shown.get(label, ())) for label, n, count in counted}
+    most = min(MOST_OF_TASK, MOST_OF_CLAIM // len(tasks))
+    answers = {task_label(t): _answer(0, 0, (), most) for t in tasks}
+    for label, n, count in counted:
+        answers[label] = _answer(n, count, shown.get(label, ()), most)
+    return answers
 
 
 def _examples(
     attempt: SparkAttempt[CheckClaim], tasks: Sequence[FilesTask]
-) -> dict[str, Sequence[str]]:
+) -> dict[str, list[str]]:
+    """The first rows that fail, in the order of their JSON. Spark cuts long ones before it sorts and
+    collects them, since one cell may have megabytes."""
     rows = _rows(attempt, tasks, attempt.claim["job"]["shown"])
-    text = F.to_json(F.struct(F.col("*")), _NULLS).alias("row")
-    failing = rows.filter(~condition(rows, attempt.claim["job"])).select(F.col(LABEL), text)
-    examples = failing.groupBy(LABEL).agg(F.min("row"), F.max("row")).collect()
-    return {label: [_without_label(row, label) for row in both] for label, *both in examples}
+    columns = [F.col(quoted(name)) for name in rows.columns if name != LABEL]
+    failing = rows.filter(~condition(rows, attempt.claim["job"])).select(
+        F.col(LABEL), _row(columns)
+    )
+    place = F.row_number().over(Window.partitionBy(LABEL).orderBy("row"))
+    first = failing.select(LABEL, "row", place.alias("place")).filter(F.col("place") <= ROWS)
+    examples: dict[str, list[str]] = {}
+    for label, row in sorted((label, row) for label, row, _ in first.collect()):
+        examples.setdefault(label, []).append(row)
+    return examples
 
 
-def _without_label(row: str, label: str) -> str:
-    suffix = f',"{LABEL}":"{label}"}}'
-    return row.removesuffix(suffix) + "}" if row.endswith(suffix) else row
+def _row(columns: Sequence[Column]) -> Column:
+    """The JSON of a row. One character over the limit shows that it was cut."""
+    return F.substring(F.to_json(F.struct(*columns), _NULLS), 1, LONGEST + 1).alias("row")
 
 
 def _rows(
@@ -91,17 +105,23 @@ def _unique(
     for column in columns:
         repeats = repeats & column.isNotNull()
     repeats = repeats & (F.col("n") > 1)
-    text = F.when(
-        repeats,
-        F.to_json(F.struct(*(c.alias(n) for c, n in zip(columns, names, strict=True))), _NULLS),
-    )
-    counts = groups.agg(
-        F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1)), F.min(text), F.max(text)
-    ).collect()[0]
-    answer = _answer(counts[0] or 0, counts[1] or 0, [t for t in counts[2:] if t is not None])
+    counts = groups.agg(F.sum("n"), F.sum(F.when(repeats, F.col("n") - 1))).collect()[0]
+    shown: list[str] = []
+    if counts[1]:
+        key = [column.alias(name) for column, name in zip(columns, names, strict=True)]
+        first = groups.filter(repeats).select(_row(key)).orderBy("row").limit(ROWS)
+        shown = [row for (row,) in first.collect()]
+    answer = _answer(counts[0] or 0, counts[1] or 0, shown, MOST_OF_TASK)
     return {task_label(t): answer for t in tasks}
 
 
-def _answer(rows: int, failing: int, examples: Sequence[str]) -> CheckAnswer:
-    shown = dict.fromkeys(e if len(e) <= LONGEST else e[:LONGEST] + "..." for e in examples)
-    return {"rows": rows, "failing": failing, "examples": list(shown)}
+def _answer(rows: int, failing: int, examples: Sequence[str], most: int) -> CheckAnswer:
+    """With as many rows as fit into `most` characters, and always with the first one."""
+    shown: list[str] = []
+    for row in dict.fromkeys(examples):
+        short = row if len(row) <= LONGEST else f"{row[:LONGEST]}..."
+        most -= len(short)
+        if shown and most < 0:
+            break
+        shown.append(short)
+    return {"rows": rows, "failing": failing, "examples": shown}

@@ -21,6 +21,7 @@ from dataplane.contract.results import EXPECTATION, LABEL, REASON, Metrics, Task
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.attempt import Failed
 from dataplane.fragments.content import quoted
+from dataplane.fragments.spark.late_rows import is_on_time, with_limits
 from dataplane.fragments.spark.reading import labelled_rows
 from dataplane.fragments.spark.sorting import clustered, clustered_within
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
@@ -39,7 +40,7 @@ TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
 def condition(rows: DataFrame, check: Condition) -> Column:
     """The condition of a check, found to be one over these rows. Raises Failed at its own place.
 
-    The text is read as one expression, whatever is in it.
+    The text is read as one expression, also where it has several.
     """
     try:
         check_condition(rows.sparkSession, check["check"])
@@ -79,7 +80,7 @@ def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
 
 def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
     for check in expect["drop"]:
-        yield condition(rows, check)
+        yield is_on_time() if "late" in check else condition(rows, check)
         if check.get("quarantine") and REASON in rows.columns:
             raise TaskFailure(
                 "RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}"
@@ -97,7 +98,9 @@ def write_kept(
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_many(attempt, clustered_within(rows, attempt.claim["job"]), labels)
-    return write_sorted_out(attempt, sorted_out(rows, expect), labels)
+    limited = with_limits(rows, expect, attempt.claim["tasks"])
+    marked = sorted_out(limited, expect).select(*map(quoted, rows.columns))
+    return write_sorted_out(attempt, marked, labels)
 
 
 def write_one_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, label: str) -> Written:

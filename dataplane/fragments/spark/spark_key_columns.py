@@ -1,6 +1,6 @@
 """The columns of a partition's key in Spark: the text of each, and the rows of given keys.
 
-Equal values have one text, whatever the width of their type. NULL stays NULL.
+Equal values of types of any width have one text. NULL stays NULL.
 """
 
 from __future__ import annotations

@@ -233,7 +233,10 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
         "schema": None
     }
     assert called("POST", "/v1/validate", SENT)["valid"]
-    assert called("POST", "/v1/blueprints", SENT, dry_run="true")["plan"]["state"] == "work"
+    assert (
+        called("POST", "/v1/blueprints", SENT, dry_run="true", modes="true")["plan"]["state"]
+        == "work"
+    )
     with ThreadPoolExecutor(1) as worker:
         done = worker.submit(place.connect)
         assert called("POST", "/v1/connections", SENT)["connected"]
@@ -278,6 +281,7 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     ]
 
     assert called("GET", DATASET + "/tasks", state="ended")["items"][0]["done"]
+    assert called("GET", BRANCH + "/cost")["total"]["attempts"]
     assert called("GET", BRANCH + "/runs")["items"][0]["datasets"]
     assert called("GET", BRANCH + "/runs/{run}")["attempts"]
     long = called("GET", BRANCH + "/status", long="true")
@@ -288,7 +292,7 @@ def test_answers_are_as_described(place: Place, pytestconfig: pytest.Config) -> 
     assert [d["state"] for d in status["drivers"]] == ["waiting", "ended"]
     place.world.put("c.csv", (4, 40))
     assert called("POST", BRANCH + "/refresh", {"force": True})["forced"]
-    kept = called("GET", BRANCH + "/plan")
+    kept = called("GET", BRANCH + "/plan", modes="true")
     assert (
         called("POST", BRANCH + "/plan", {"basis": kept["basis"]})["plan"]["items"]
         == kept["items"]

@@ -36,6 +36,7 @@ TABLE = {
     "GET /v1/branches/{branch}/status": VIEW,
     "GET /v1/branches/{branch}/plan": VIEW,
     "GET /v1/branches/{branch}/run": VIEW,
+    "GET /v1/branches/{branch}/cost": VIEW,
     "GET /v1/branches/{branch}/runs": VIEW,
     "GET /v1/branches/{branch}/runs/{run}": VIEW,
     "GET /v1/branches/{branch}/dataflows": VIEW,

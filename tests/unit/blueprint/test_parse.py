@@ -183,6 +183,7 @@ def test_local_folders_may_be_listed_on_change(source: str) -> None:
     ("source", "reason"),
     [
         ("files, path: 's3://b/*.csv', format: csv", "an object store"),
+        ("files, path: 'gs://b/*.csv', format: csv", "an object store"),
         ("kafka, servers: 'a:1', topic: t, schema: a INT", "a local folder"),
     ],
 )
@@ -191,6 +192,36 @@ def test_other_places_give_no_notice(source: str, reason: str) -> None:
         one(WATCHED.format(source))
     [problem] = refused.value.problems
     assert problem.code == "not-supported"
+    assert reason in problem.message
+
+
+NOTICES = "notices: {servers: 'a:1', topic: t, options: {sasl.password: secret://a/b}}"
+
+
+def test_a_bucket_may_be_listed_on_change_by_notices() -> None:
+    body = one(WATCHED.format(f"files, path: 's3://b/*.csv', format: csv, {NOTICES}"))
+    assert isinstance(body, Read)
+    assert (body.is_watched, body.refresh_s) == (True, 600.0)
+    assert dict(body.settings) == {
+        "notices.servers": "a:1",
+        "notices.topic": "t",
+        "notices.client.sasl.password": "secret://a/b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("path: 's3://b/*.csv'", "refresh: on_change"),
+        ("path: 'gs://b/*.csv', refresh: on_change", "s3://"),
+        ("path: 'a/*.csv', refresh: on_change", "s3://"),
+    ],
+)
+def test_misplaced_notices_are_refused(source: str, reason: str) -> None:
+    with pytest.raises(InvalidBlueprint) as refused:
+        one(f"read: {{connector: files, {source}, format: csv, {NOTICES}}}")
+    [problem] = refused.value.problems
+    assert problem.code == "conflicting-keys"
     assert reason in problem.message
 
 

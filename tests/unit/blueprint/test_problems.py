@@ -339,6 +339,16 @@ CASES = [
         for text in ("26", "0h", "manual", "1w", "a day")
     ),
     ("wrong-type", component(f"{SQL}\nfreshness: ^[26h]")),
+    (
+        "invalid-duration",
+        component("read: {connector: files, path: /a, format: csv, refresh: {min_interval: ^5}}"),
+    ),
+    ("invalid-value", component(f"{SQL}\nmax_recompute: {{b: ^all}}")),
+    ("wrong-type", component(f"{SQL}\nmax_recompute: ^[b]")),
+    (
+        "conflicting-keys",
+        component("read: {connector: files, path: /a, format: csv}\n^max_recompute: {b: key}"),
+    ),
     ("missing-key", component(f"{SQL}\nexpect: [^{{name: a}}]")),
     ("conflicting-keys", component(f"{SQL}\nexpect: [{{check: a, ^unique: [b]}}]")),
     ("wrong-type", component(f"{SQL}\nexpect: [{{check: ^true}}]")),
@@ -438,6 +448,28 @@ CASES = [
         "conflicting-keys",
         component("read: {connector: delta, path: /t, changes: true, ^deletes: {max: 0.5}}"),
     ),
+    *(
+        (code, component(f"read: {{connector: iceberg, {keys}}}"))
+        for code, keys in (
+            ("conflicting-keys", "table: a.b, catalog: {uri: 'https://h'}, snapshot: 1, ^ref: a"),
+            ("invalid-value", "table: ^orders, catalog: {uri: 'https://h'}"),
+            ("invalid-value", "table: a.b, catalog: {uri: ^'ftp://h'}"),
+            ("invalid-value", "table: a.b, catalog: {uri: ^'sqlite:///relative.db'}"),
+            ("literal-secret", "table: a.b, catalog: {uri: ^'postgresql://app:pw@h/db'}"),
+            ("place-refused", "table: a.b, catalog: {uri: ^'sqlite:////proc/a.db'}"),
+            ("place-refused", "table: a.b, catalog: {uri: ^'http://169.254.169.254'}"),
+            ("invalid-value", "path: /t, snapshot: ^-1"),
+            ("not-supported", "path: ^'https://h/t'"),
+            ("not-supported", "path: ^'gs://bucket/t'"),
+            ("invalid-path", "path: ^'/t/*'"),
+            ("place-refused", "path: ^/proc/t"),
+        )
+    ),
+    (
+        "missing-key",
+        component("read: ^{connector: iceberg, path: /t, catalog: {uri: 'https://h'}}"),
+    ),
+    ("missing-key", component("read: ^{connector: iceberg, table: a.b}")),
     ("unknown-key", jdbc("^path: a")),
     ("invalid-value", component(f"write: {{connector: jdbc, from: a, url: {URL}, table: ^' '}}")),
     (
@@ -447,6 +479,13 @@ CASES = [
     (
         "conflicting-keys",
         component(f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, key: [a]}}"),
+    ),
+    (
+        "conflicting-keys",
+        component(
+            f"write: ^{{connector: jdbc, from: a, url: {URL}, table: t, mode: append,"
+            " schema_change: recreate}"
+        ),
     ),
     (
         "invalid-value",

@@ -54,7 +54,11 @@ TOGETHER: dict[str, dict[str, Any]] = {
     },
     "read files fixed": {"options": {"columns": "a:1-5"}},
     "read files xml": {"options": {"rowTag": "r"}},
-    **{f"read kafka {word}": AVRO for word in ("avro", "fail", "drop", "append", "sync")},
+    **{f"read kafka {word}": AVRO for word in ("avro", "append", "sync")},
+    **{
+        f"read kafka {word}": {**AVRO, "event_time": {"column": "_timestamp"}}
+        for word in ("fail", "drop", "quarantine", "correct", "keep")
+    },
 }
 CASES = [
     (

@@ -84,6 +84,19 @@ def test_json_has_the_changes_and_what_they_break(
     assert change["text_diff"].startswith("--- shop.yaml\n+++ shop.yaml\n@@ -5,2 +5,2 @@\n")
 
 
+def test_modes_are_shown_where_they_are_wanted(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert headgate("plan", "--no-refresh", "--modes") == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "shop.dear orders each every row comes from one row of orders" in lines
+    assert any(line.startswith("shop.spent dear parts aggregate sum at line 1") for line in lines)
+    assert "shop.orders 3 3 not known" in lines
+    headgate("plan", "--no-refresh")
+    assert "one late partition of" not in capsys.readouterr().out
+
+
 def test_an_apply_that_breaks_a_reader_warns_and_is_done(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from controlplane.cli import diff_views
 from controlplane.core.errors import NotCompared
+from controlplane.operations.inspect import data_diff
 from controlplane.services.queries.adapter.row_comparison import RowComparer
 from dataplane.contract.schemas import field_of, struct_of
 from tests.unit.diffs.world import Kept, Recorded, rows
@@ -122,6 +123,15 @@ def test_a_key_has_to_be_a_column_of_both(kept: Kept) -> None:
         kept.diff(one, other, Recorded(), timeout_s=60, key=("day",))
 
 
+def test_more_bytes_than_a_comparison_may_read(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = kept.commit({"a": rows((1, "x"))}), kept.commit({"a": rows((1, "y"))})
+    monkeypatch.setattr(data_diff, "MOST_BYTES", 1)  # each file has one
+    recorded = Recorded()
+    with pytest.raises(NotCompared, match="files of 2 bytes"):
+        kept.diff(one, other, recorded, timeout_s=60)
+    assert recorded.asked == []
+
+
 def test_a_comparison_that_takes_too_long_is_ended(kept: Kept, compare: RowComparer) -> None:
     """Importing what it needs takes longer."""
     one, other = kept.commit({"": rows((1, "a"))}), kept.commit({"": rows((1, "b"))})
@@ -159,10 +169,16 @@ def test_a_comment_says_it_in_one_line_and_folds_rows_away(
         "",
         "<details><summary>Rows of shop.totals: +2 -1</summary>",
         "",
+        "paired by the unchanged columns (k): 1 of 1 matched rows differ, 1 key added, 0 removed  ",
+        "  v: 1 row changed  ",
+        "  1 column equal  ",
+        "",
+        "| k | column | before | after |",
+        "| --- | --- | --- | --- |",
+        "| 8 | v | old | new |",
+        "",
         "|  | k | v |",
         "| --- | --- | --- |",
-        "| - | 8 | old |",
-        "| + | 8 | new |",
         "| + | 9 | more |",
         "",
         "",
@@ -172,7 +188,7 @@ def test_a_comment_says_it_in_one_line_and_folds_rows_away(
     ]
     by_key = kept.diff(one, other, compare, timeout_s=60, key=("k",))
     comment = diff_views.dataset_comment(by_key)
-    assert "by key: 1 of 2 matched rows differ, 1 keys added, 0 removed" in comment
+    assert "paired by k: 1 of 2 matched rows differ, 1 key added, 0 removed" in comment
     assert "| 8 | v | old | new |" in comment
 
 

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataplane.contract.schemas import Json, Schema, field_of, struct_of
-from dataplane.fragments import row_diff
+from dataplane.fragments import row_diff, row_pairs
 from dataplane.fragments.arrow import arrow_schema
-from dataplane.fragments.row_diff import longest_value
+from dataplane.fragments.rows_of_sides import RowDiffRequest, longest_value
 from dataplane.task_failures import TaskFailure
 
 MAP: Json = {"type": "map", "keyType": "string", "valueType": "integer", "valueContainsNull": True}
@@ -41,14 +41,21 @@ class Files:
         return name
 
     def request(
-        self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int
-    ) -> row_diff.RowDiffRequest:
+        self,
+        schema: Schema,
+        before: list[str],
+        after: list[str],
+        *key: str,
+        column: str = "",
+        **more: int,
+    ) -> RowDiffRequest:
         return {
             "lake": str(self.folder),
             "before": before,
             "after": after,
             "schema": schema,
             "key": list(key),
+            "column": column,
             "samples": more.get("samples", 100),
             "scratch": str(self.folder / "scratch"),
             "memory_bytes": more.get("memory_bytes", 100 << 20),
@@ -56,9 +63,15 @@ class Files:
         }
 
     def compared(
-        self, schema: Schema, before: list[str], after: list[str], *key: str, **more: int
+        self,
+        schema: Schema,
+        before: list[str],
+        after: list[str],
+        *key: str,
+        column: str = "",
+        **more: int,
     ) -> Json:
-        return row_diff.answer(self.request(schema, before, after, *key, **more))
+        return row_diff.answer(self.request(schema, before, after, *key, column=column, **more))
 
 
 @pytest.fixture
@@ -102,12 +115,32 @@ def test_a_key_pairs_rows_and_counts_columns(files: Files) -> None:
     )
     found = files.compared(schema, [before], [after], "k")["by_key"]
     assert found["samples"] == [
-        {"key": {"k": 1}, "before": {"v": "a", "x": 1.0}, "after": {"v": "A", "x": 2.0}},
-        {"key": {"k": 2}, "before": {"x": None}, "after": {"x": 5.0}},
+        {
+            "key": {"k": 1},
+            "row": {"k": 1, "v": "A", "x": 2.0},
+            "before": {"v": "a", "x": 1.0},
+            "after": {"v": "A", "x": 2.0},
+        },
+        {
+            "key": {"k": 2},
+            "row": {"k": 2, "v": "b", "x": 5.0},
+            "before": {"x": None},
+            "after": {"x": 5.0},
+        },
     ]
-    del found["samples"]
+    assert found["unpaired"] == {
+        "added": [{"k": 4, "v": "d", "x": None}],
+        "removed": [{"k": 3, "v": "c", "x": None}],
+    }
+    del found["samples"], found["unpaired"]
     numbers = {"matched": 2, "changed": 2, "added": 1, "removed": 1, "ambiguous": 0}
-    assert found == {**numbers, "columns": {"v": 1, "x": 2}}
+    assert found == {
+        **numbers,
+        "key": ["k"],
+        "is_inferred": False,
+        "columns": {"v": 1, "x": 2},
+        "equal_columns": 1,
+    }
 
 
 def test_keys_may_be_null_and_those_that_are_not_unique_pair_nothing(files: Files) -> None:
@@ -118,6 +151,73 @@ def test_keys_may_be_null_and_those_that_are_not_unique_pair_nothing(files: File
     by_key = found["by_key"]
     assert (by_key["matched"], by_key["changed"], by_key["ambiguous"]) == (1, 1, 1)
     assert [pair["key"] for pair in by_key["samples"]] == [{"k": None}]
+
+
+WIDE = struct_of([*PLAIN["fields"], field_of("x", "long"), field_of("late", "boolean")])
+
+
+def wide(*numbers: int, late: bool, x: int = 0) -> list[dict[str, Any]]:
+    return [{"k": n, "v": f"v{n}", "x": n + x, "late": late} for n in numbers]
+
+
+def test_without_a_key_unchanged_columns_pair_rows(files: Files) -> None:
+    """Rows that are added and equal rows do not hinder it."""
+    before = files.put(WIDE, *wide(*range(50), late=False), *wide(90, late=True))
+    after = files.put(WIDE, *wide(*range(50), 70, late=True), *wide(90, late=True))
+    by_key = files.compared(WIDE, [before], [after], samples=2)["by_key"]
+    assert (by_key["key"], by_key["is_inferred"]) == (["k", "v", "x"], True)
+    assert (by_key["columns"], by_key["equal_columns"]) == ({"late": 50}, 3)
+    assert (by_key["changed"], by_key["added"], by_key["removed"]) == (50, 1, 0)
+    assert by_key["samples"][1]["row"] == wide(1, late=True)[0]
+    assert by_key["samples"][1]["before"] == {"late": False}
+    assert by_key["unpaired"] == {"added": wide(70, late=True), "removed": []}
+
+
+def test_rows_that_agree_in_all_unchanged_columns_pair_only_if_there_is_no_other(
+    files: Files,
+) -> None:
+    before = files.put(PLAIN, *rows((1, "a"), (1, "b"), (2, "c")))
+    after = files.put(PLAIN, *rows((1, "A"), (1, "B"), (2, "C")))
+    by_key = files.compared(PLAIN, [before], [after])["by_key"]
+    assert (by_key["key"], by_key["changed"], by_key["ambiguous"]) == (["k"], 1, 1)
+    assert by_key["unpaired"]["added"] == rows((1, "A"), (1, "B"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([(1, "a")], [(2, "b")]),  # no column is unchanged
+        ([(1, "a"), (2, "b")], [(1, "b"), (2, "a")]),  # all are, and no row is
+        ([(1, "a")], [(1, "a"), (2, "b")]),  # nothing was removed
+        ([(1, "a"), (1, "b")], [(1, "c"), (1, "d")]),  # nothing is the only one of its side
+    ],
+)
+def test_rows_that_nothing_pairs_are_added_and_removed(
+    files: Files, before: list[tuple[int, str]], after: list[tuple[int, str]]
+) -> None:
+    one, other = files.put(PLAIN, *rows(*before)), files.put(PLAIN, *rows(*after))
+    assert files.compared(PLAIN, [one], [other])["by_key"] is None
+
+
+def test_too_many_values_are_not_searched_for_unchanged_columns(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = (files.put(WIDE, *wide(*range(5), late=late)) for late in (False, True))
+    monkeypatch.setattr(row_pairs, "MOST_VALUES", 40)  # 10 unequal rows of 4 columns
+    assert files.compared(WIDE, [before], [after])["by_key"]["changed"] == 5
+    monkeypatch.setattr(row_pairs, "MOST_VALUES", 39)
+    without_pairs = files.compared(WIDE, [before], [after])
+    assert (without_pairs["by_key"], without_pairs["added"]) == (None, 5)
+
+
+def test_pairs_that_differ_in_one_column_are_chosen(files: Files) -> None:
+    before = files.put(WIDE, *wide(*range(10), late=False))
+    after = files.put(WIDE, *wide(*range(9), late=True), *wide(9, late=False, x=5))
+    by_key = files.compared(WIDE, [before], [after], "k", column="x")["by_key"]
+    assert [pair["key"] for pair in by_key["samples"]] == [{"k": 9}]
+    assert by_key["columns"] == {"late": 9, "x": 1}
+    unknown = files.compared(WIDE, [before], [after], "k", column="x; DROP")["by_key"]
+    assert len(unknown["samples"]) == 10
 
 
 def test_values_of_all_types(files: Files) -> None:
@@ -208,7 +308,7 @@ def test_more_than_fits_into_memory_is_spilled(files: Files) -> None:
     assert (code, found) == (row_diff.REFUSED, {"reason": reason, "kind": "user"})
 
 
-def in_process(request: row_diff.RowDiffRequest) -> tuple[int, Json]:
+def in_process(request: RowDiffRequest) -> tuple[int, Json]:
     script = "import sys; sys.modules.update(numpy=None, pandas=None, pyspark=None)\n"
     script += "import runpy; runpy.run_module('dataplane.fragments.row_diff', run_name='__main__')"
     command = [sys.executable, "-W", "error", "-c", script]

@@ -15,6 +15,8 @@ TABLE = (
 CHECK = f"from dataplane.connectors.registry import checker; checker('jdbc')({TABLE})"
 ASKED = {
     "mysql": [("pymysql", CHECK % "mysql"), ("pymysql", CHECK % "mariadb")],
+    "oracle": [("oracledb", (CHECK % "oracle").replace("oracle://", "oracle:thin:@//"))],
+    "sqlserver": [("pymssql", CHECK % "sqlserver")],
     "postgresql": [
         ("psycopg", CHECK % "postgresql"),
         (

@@ -205,7 +205,7 @@ def test_keys_that_are_there_are_not_offered(client: Client, folder: Path) -> No
     assert "description" not in found
     kinds = marked(SHOP, "read: {connector: ")
     client.change_without_waiting(path, kinds.replace(MARK, ""), 3)
-    assert {"files", "delta", "jdbc", "kafka", "python", "dlt", "spark", "feed"} == set(
+    assert {"files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark", "feed"} == set(
         labels(client.at("completion", path, kinds))
     )
 

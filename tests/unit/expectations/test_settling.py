@@ -71,7 +71,7 @@ def test_a_failing_check_keeps_the_old_generation_and_says_why(world: World) -> 
     )
     error = found["error"]
     assert error["condition"] == "expectation-failed"
-    assert error["message"] == 'positive: 1 of 5 rows fail v > -5; for example {"v": -7} in c.csv'
+    assert error["message"] == "positive: 1 of 5 rows fail v > -5; for example in c.csv"
     assert (error["file"], error["line"], error["column"]) == ("/shop.yaml", 12, 33)
     assert found["reason"] == "an expectation fails; readers keep generation 1"
     assert world.rows() == [(1, 10), (2, -1), (3, 30)]
@@ -153,9 +153,7 @@ def test_unique_looks_at_the_whole_and_nulls_are_like_nothing(world: World) -> N
     world.put("c.csv", (3, 1), (None, 1), (None, 2))
     world.apply(expecting("unique: [k]"))
     assert world.settle() == {"parse": 3, "check": 1}
-    assert world.dataset()["error"]["message"] == (
-        '1 of 6 rows repeat others under unique k; for example {"k": 3}'
-    )
+    assert world.dataset()["error"]["message"] == "1 of 6 rows repeat others under unique k"
     world.put("c.csv", (4, 1))
     assert world.settle() == {"parse": 1, "check": 1}
     assert world.dataset()["generation"] == 1
@@ -244,16 +242,13 @@ def test_many_partitions_are_looked_at_from_left_to_right(tmp_path: Path) -> Non
     world.apply(expecting(f"{POSITIVE}, on_fail: warn"))
     assert world.settle() == {"parse": 20, "check": 20}
     (found,) = world.checks()["items"]
-    assert (found["rows"], found["failing"], len(found["examples"])) == (20, 6, 3)
+    assert (found["rows"], found["failing"], len(found["examples"])) == (20, 6, 6)
     world.put("03.csv", (3, 1), (3, 2))
     assert world.settle() == {"parse": 1, "check": 1}
     (found,) = world.checks()["items"]
     assert (found["rows"], found["failing"]) == (21, 5)
-    assert Counter(e["partition"] for e in found["examples"]) == {
-        "00.csv": 1,
-        "01.csv": 1,
-        "02.csv": 1,
-    }
+    partitions = ["00.csv", "01.csv", "02.csv", "04.csv", "05.csv"]
+    assert Counter(e["partition"] for e in found["examples"]) == dict.fromkeys(partitions, 1)
     world.store.close()
 
 

@@ -84,6 +84,7 @@ class Files:
             region=self.config["s3.region"],
             access_key_id=self.config["s3.access-key-id"],
             secret_access_key=self.config["s3.secret-access-key"],
+            session_token=self.config["s3.session-token"],
             client_options={"allow_http": True},
             retry_config={"max_retries": 0},
         )

@@ -13,7 +13,13 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 from dataplane.contract.delta_log import LOG
 from dataplane.contract.jobs import ListJob
 from dataplane.listing import folder_watch
-from dataplane.listing.folder_watch import FolderWatch, FolderWatches, await_news, place_of
+from dataplane.listing.folder_watch import (
+    FolderWatch,
+    FolderWatches,
+    await_news,
+    folder_watches,
+    place_of,
+)
 from tests.unit.listing.location import list_job
 
 HANGS_S = 60.0
@@ -21,7 +27,7 @@ HANGS_S = 60.0
 
 @pytest.fixture
 def watches() -> Iterator[FolderWatches]:
-    watches = FolderWatches()
+    watches = folder_watches()
     yield watches
     watches.close()
 
@@ -232,7 +238,7 @@ def test_a_wait_ends_in_time_without_a_change(tmp_path: Path, watches: FolderWat
 
 
 def test_the_watch_used_longest_ago_ends_where_there_are_many(tmp_path: Path) -> None:
-    few = FolderWatches(most=2)
+    few = folder_watches(most=2)
     places = [place_of(held_job(tmp_path, f"{name}*.csv")) for name in "abc"]
     for place in places:
         few.of(place)
@@ -241,7 +247,7 @@ def test_the_watch_used_longest_ago_ends_where_there_are_many(tmp_path: Path) ->
 
 
 def test_a_watch_that_somebody_waits_for_stays(tmp_path: Path) -> None:
-    few = FolderWatches(most=1)
+    few = folder_watches(most=1)
     first, second = (place_of(held_job(tmp_path, f"{name}*.csv")) for name in "ab")
     watch, _ = few.of(first)
     with watch.waiting(), pytest.raises(OSError, match="1 other places"):

@@ -10,8 +10,10 @@ from dataplane.connectors.registry import checker, lister, reader, writer
 from dataplane.contract.jdbc_options import SCHEMES
 from dataplane.task_failures import TaskFailure
 
+SOURCES = ["files", "delta", "iceberg", "jdbc", "kafka", "python", "dlt", "spark"]
 
-@pytest.mark.parametrize("connector", ["files", "delta", "jdbc", "kafka", "python", "dlt", "spark"])
+
+@pytest.mark.parametrize("connector", SOURCES)
 def test_sources_are_registered(connector: str) -> None:
     assert callable(lister(connector))
     assert callable(checker(connector))

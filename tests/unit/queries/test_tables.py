@@ -261,6 +261,7 @@ def test_what_is_kept_costs_no_look_at_partitions(
 ) -> None:
     sql = "SELECT min(k) FROM shop.totals@2"
     first = world.ask(sql)
+    assert first.pop("extent")["partitions"] == 2
     monkeypatch.setattr(tree, "scan", None)
     assert world.ask(sql) == {**first, "cached": True}
 

@@ -234,7 +234,7 @@ def test_what_is_wrong_with_a_draft_is_told_with_its_lines_and_the_text_stays(wo
         page = http.post("/plan", data=form, headers=OWN)
     assert "2:18" in page.text
     assert "components: {x: {reed: 1}}" in page.text
-    assert "Apply what was planned" not in page.text
+    assert "Apply this plan" not in page.text
 
 
 def test_a_token_is_shown_once_and_revoked(world: Pages) -> None:

@@ -1,8 +1,6 @@
-"""Numbers for pictures: texts, bars, calendars."""
+"""Numbers for pictures of graphs: texts, sizes, bars, ways back."""
 
 from __future__ import annotations
-
-from datetime import date, timedelta
 
 import pytest
 
@@ -30,47 +28,55 @@ def test_a_bar_is_as_long_as_its_shares() -> None:
     assert box.bar == (("done", 12, 76.0), ("todo", 88.0, 38.0), ("bad", 126.0, 38.0))
 
 
-def test_a_long_name_is_cut_where_it_would_leave_its_box() -> None:
-    (box,) = draw.graph([draw.Box("flow." + "x" * 40, "sql", "stale", "")], []).boxes
-    assert box.short == "x" * 15 + "…"
-
-
-def cells(keys: list[str], rows: int = 5) -> list[draw.Cell]:
-    return [draw.Cell(key, key, 1, rows + i) for i, key in enumerate(keys)]
-
-
-def days(count: int) -> list[str]:
-    return [f"flown={date(2013, 1, 1) + timedelta(days=i)}" for i in range(count)]
-
-
-def test_days_make_a_calendar_of_weeks() -> None:
-    found = draw.cells(cells(days(31)))
-    assert found.is_calendar
-    first, second = found.cells[0], found.cells[6]  # a Tuesday, and the Monday after
-    assert (first.y - draw.TOP, second.x - first.x) == (17, 17)
-    assert second.y == draw.TOP
-    assert [text for _, _, text in found.labels] == ["Mon", "Wed", "Fri", "Jan 2013"]
+def test_a_box_whose_partitions_are_all_done_has_no_bar() -> None:
+    (box,) = draw.graph([draw.Box("a.b", "sql", "up_to_date", "")], []).boxes
+    assert box.bar == ()
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        days(20),
-        [*days(30), "other"],
-        [*days(30), days(30)[0]],
-        ["2013-02-30"] * 30,
-        ["2013-01-01", *days(30)[1:], "2099-01-01"],
-    ],
+    ("length", "width", "text"), [(5, 176, "x" * 5), (22, 224, "x" * 22), (40, 240, "x" * 22 + "…")]
 )
-def test_other_keys_are_squares_in_their_order(keys: list[str]) -> None:
-    found = draw.cells(cells(keys))
-    assert not found.is_calendar
-    assert [one.cell.last for one in found.cells] == keys
-    places = [(one.y, one.x) for one in found.cells]
-    assert places == sorted(set(places))
+def test_boxes_are_as_wide_as_the_longest_name_up_to_a_bound(
+    length: int, width: int, text: str
+) -> None:
+    boxes = [
+        draw.Box("flow." + "x" * length, "sql", "stale", ""),
+        draw.Box("flow.y", "sql", "", ""),
+    ]
+    drawing = draw.graph(boxes, [], sizes=draw.fitting_sizes(boxes))
+    assert int(drawing.sizes.width) == width
+    assert text in [box.short for box in drawing.boxes]
 
 
-def test_steps_are_by_rank_so_that_one_huge_partition_hides_nothing() -> None:
-    rows = [0, 1, 2, 3, 4, 5, 6, 7, 8, 1_000_000]
-    found = draw.cells([draw.Cell(str(i), str(i), 1, n) for i, n in enumerate(rows)])
-    assert [one.step for one in found.cells] == [0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+def test_many_boxes_are_low() -> None:
+    boxes = [draw.Box(f"a.b{i}", "sql", "stale", "") for i in range(draw.COMPACT_FROM + 1)]
+    assert draw.graph(boxes, [], sizes=draw.fitting_sizes(boxes)).is_compact
+    assert not draw.graph(boxes[1:], [], sizes=draw.fitting_sizes(boxes[1:])).is_compact
+
+
+def test_a_way_back_is_drawn_from_right_to_left() -> None:
+    boxes = [draw.Box(name, "group", "stale", "") for name in ("a", "b")]
+    links = [draw.GraphLink("a", "b", "all"), draw.GraphLink("b", "a", "all")]
+    drawing = draw.graph(boxes, links)
+    left, right = (box.x for box in drawing.boxes)
+    assert left < right
+    tips = {drawn.link.source: drawn.tip.partition("l")[2] for drawn in drawing.links}
+    assert tips == {"a": "-8 -4.5v9z", "b": "8 -4.5v9z"}
+
+
+def test_no_edge_is_turned_where_there_is_no_cycle() -> None:
+    boxes = [draw.Box(name, "sql", "stale", "") for name in ("a.one", "a.both", "a.two")]
+    links = [draw.GraphLink(source, "a.both", "all") for source in ("a.one", "a.two")]
+    drawing = draw.graph(boxes, links)
+    columns = {drawn.box.name: drawn.x for drawn in drawing.boxes}
+    assert columns["a.one"] == columns["a.two"] < columns["a.both"]
+
+
+def test_the_outline_of_a_state_has_each_of_its_boxes() -> None:
+    states = ("stale", "failed", "stale")
+    boxes = [draw.Box(f"a.b{i}", "sql", state, "") for i, state in enumerate(states)]
+    outlines = draw.graph(boxes, []).outlines
+    assert {state: outline.count("M") for state, outline in outlines.items()} == {
+        "stale": 2,
+        "failed": 1,
+    }

@@ -14,6 +14,7 @@ from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave
 from controlplane.operations.desired import controls
 from controlplane.ui import draw, moments, pictures, views
+from controlplane.ui.graph_focus import GraphRequest
 from controlplane.ui.page_types import FlowPage
 from tests.unit.expectations.world import World
 from tests.unit.ui.world import copied, filled, publish
@@ -37,7 +38,7 @@ def flow(world: World, name: str = "shop", **asked: str) -> FlowPage:
 
 
 def boxes(page: FlowPage) -> dict[str, draw.Box]:
-    drawing = pictures.of_flow(page, None)
+    drawing = pictures.of_flow(page, GraphRequest()).drawing
     assert drawing is not None
     return {one.box.name.removeprefix("shop."): one.box for one in drawing.boxes}
 

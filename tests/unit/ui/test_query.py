@@ -208,7 +208,7 @@ def test_a_query_is_proposed_and_then_planned(http: httpx2.Client) -> None:
     assert 'name="flow" value="shop"' in page
     plan = http.post("/plan", data={"flow": "shop", "text": found["text"], "do": "plan"})
     assert "shop.busy" in plan.text
-    assert "Apply what was planned" in plan.text
+    assert "Apply this plan" in plan.text
     assert "name the dataset" in value(http, sql, do="promote", dataset="busy")["refused"]
     assert (
         value(http, "SELECT 1 FROM shop.totals@1", do="promote", dataset="shop.x")["problem"][

@@ -50,24 +50,12 @@ class ColumnsDifference(TypedDict):
 
 
 class RowPair(TypedDict):
-    """Two rows of one key, with the columns that differ."""
+    """Two rows of one key, with the columns that differ. `row`: all columns, as they are after."""
 
     key: JsonObject
+    row: JsonObject
     before: JsonObject
     after: JsonObject
-
-
-class KeyDifference(TypedDict):
-    """Rows that a key identifies. `columns`: how many of the matched rows differ there. `ambiguous`
-    counts keys that one side has more than once: their rows are not matched."""
-
-    matched: int
-    changed: int
-    added: int
-    removed: int
-    ambiguous: int
-    columns: dict[str, int]
-    samples: list[RowPair]
 
 
 class RowSamples(TypedDict):
@@ -76,6 +64,25 @@ class RowSamples(TypedDict):
 
     added: list[JsonObject]
     removed: list[JsonObject]
+
+
+class KeyDifference(TypedDict):
+    """Rows that a key identifies. `is_inferred`: the key is made of the columns that did not
+    change, and only rows that differ are matched. `columns`: how many of the matched rows differ
+    there; `equal_columns` counts the others. `ambiguous` counts keys that one side has more than
+    once: their rows are not matched. `unpaired`: rows that are in no pair."""
+
+    key: list[str]
+    is_inferred: bool
+    matched: int
+    changed: int
+    added: int
+    removed: int
+    ambiguous: int
+    columns: dict[str, int]
+    equal_columns: int
+    samples: list[RowPair]
+    unpaired: RowSamples
 
 
 class RowDifference(TypedDict):

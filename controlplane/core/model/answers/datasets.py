@@ -103,6 +103,37 @@ class GenerationsAnswer(TypedDict):
     items: list[DatasetGeneration]
 
 
+TrendMeasure: TypeAlias = Literal["rows", "run_time", "cost", "interval"]
+"""`run_time`: seconds from the first start to the last end; `cost`: seconds of drivers and workers,
+added up; `interval`: seconds since the commit before."""
+
+
+class TrendPoint(TypedDict):
+    """An amount of one generation. `usual`: the median of those before it, where these are five or
+    more. `is_jump`: it is far from them (`operations.inspect.trends`)."""
+
+    generation: int
+    at: str
+    amount: float
+    usual: float | None
+    is_jump: bool
+
+
+class Trend(TypedDict):
+    """A measure over generations, the oldest one first."""
+
+    measure: TrendMeasure
+    points: list[TrendPoint]
+
+
+class CheckPoint(TypedDict):
+    """How many rows of a generation failed an expectation, of how many."""
+
+    generation: int
+    rows: int
+    failing: int
+
+
 class ChecksAnswer(TypedDict):
     """What checks found in a generation, and in rows that did not become one."""
 

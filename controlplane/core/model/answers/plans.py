@@ -22,6 +22,38 @@ class InputMode(TypedDict):
     cure: NotRequired[str]
 
 
+class KeptInput(InputMode):
+    """How a component keeps one input, and why. `kept_as`: `parts` of an aggregate that can be merged,
+    `fold` of the partition before; else as `mode`, and `key` names its columns."""
+
+    component: str
+    input: str
+    dataset: str
+    kept_as: Literal["each", "by", "parts", "fold", "all", "undecided"]
+    key: list[str]
+
+
+class LatePartition(TypedDict):
+    """What one late partition of a source costs, as if all rows that are computed again differed.
+    `uncounted`: datasets that are in no figure, as the number of their partitions or keys is not
+    known; `untimed`: those that are not in `seconds`, for want of a past attempt."""
+
+    source: str
+    tasks: int
+    partitions: int
+    seconds: float | None
+    uncounted: list[str]
+    untimed: list[str]
+
+
+class PlanModes(TypedDict):
+    """How inputs are kept, and what late partitions cost. `left_out`: inputs beyond the first."""
+
+    inputs: list[KeptInput]
+    late: list[LatePartition]
+    left_out: int
+
+
 class VolatileConstruct(TypedDict):
     """What in the text of a transform may give another result each time. `file`: None for the text
     in the blueprint."""
@@ -146,7 +178,8 @@ class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the
     answer of `refresh`: from what was found the last time). `objects` are the first ten. `problem`:
     why it was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it
-    is paused or listed on request only. `due`: of a cron expression, when the next look is due."""
+    is paused or listed on request only. `due`: of a cron expression, when the next look is due.
+    `pulled`: of a source on demand, how often it is listed, and for which dataset."""
 
     dataset: str
     location: str
@@ -156,6 +189,7 @@ class SourceChange(TypedDict):
     problem: str | None
     is_left_alone: bool
     due: NotRequired[str]
+    pulled: NotRequired[str]
 
 
 class DatasetBasis(TypedDict):
@@ -204,7 +238,8 @@ class PlanAnswer(TypedDict):
     first page; answers to what was applied have no basis. `held`: datasets for which nothing is
     planned, since they were rolled back; `failed`: those that a retry or an edit has to come for.
 
-    `drivers`: of dataflows that choose how long drivers stay, on the first page.
+    `drivers`: of dataflows that choose how long drivers stay, on the first page. `modes`: how the
+    dataflows keep their inputs, on the first page.
 
     `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are
     all of theirs.
@@ -224,6 +259,7 @@ class PlanAnswer(TypedDict):
     held: NotRequired[list[HeldDataset]]
     failed: NotRequired[list[FailedPlan]]
     drivers: NotRequired[list[DriversAtRest]]
+    modes: NotRequired[PlanModes]
     basis: NotRequired[PlanBasis]
     next: str | None
 

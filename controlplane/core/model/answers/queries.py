@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NotRequired
+
 from typing_extensions import TypedDict  # pydantic reads no other TypedDict before Python 3.12
 
 from controlplane.core.model.json_values import JsonValue
@@ -24,11 +26,20 @@ class CutCellAnswer(TypedDict):
     size_bytes: int
 
 
+class QueryExtent(TypedDict):
+    """All that the tables of a query had: `partitions`, and `bytes` of their files. An engine reads
+    no more than that; of a file it reads what the query needs."""
+
+    partitions: int
+    bytes: int
+
+
 class QueryPageHead(TypedDict):
     """All of a page but its rows. `generations`: which generation of each table was read, by the
     name that the query has for it. `result`: where more pages are, from row `next` on (None: this
     is the last one). `more`: the query has more rows than its limit. `cut`: values that are too
-    long for a page. `cached`: it was not run again, as its tables have the same rows."""
+    long for a page. `cached`: it was not run again, as its tables have the same rows. `extent`: of
+    the tables that it ran over, where it ran now."""
 
     result: str
     columns: list[QueryColumnAnswer]
@@ -38,6 +49,7 @@ class QueryPageHead(TypedDict):
     next: int | None
     cut: list[CutCellAnswer]
     cached: bool
+    extent: NotRequired[QueryExtent]
 
 
 class QueryAnswer(QueryPageHead):

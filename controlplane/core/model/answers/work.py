@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from typing_extensions import TypedDict
 
+from controlplane.core.model.answers.problems import ErrorReport
 from controlplane.core.model.past_attempts import Outcome
 from controlplane.core.model.states import Cause
 from dataplane.contract.kinds import Kind
@@ -78,9 +79,19 @@ class AttemptAnswer(TypedDict):
     kind: Kind
     partition: str
     driver: str
+    queued: str
     began: str
     tasks: int
     ended: AttemptEntry | None
+
+
+class AttemptFault(TypedDict):
+    """A task that an attempt did not do. `inputs`: the source objects that it read, or the inputs
+    of its transform."""
+
+    partition: str
+    inputs: list[str]
+    error: ErrorReport | None
 
 
 class AttemptsAnswer(TypedDict):
@@ -150,7 +161,10 @@ class RunStep(TypedDict):
 
 
 class PastRunAnswer(PastRun):
-    """One run, with its steps in order and its attempts."""
+    """One run, with its steps in order and its attempts. `running`: attempts under way. `critical`:
+    the datasets whose work decided when the run ended, in the order of their work."""
 
     steps: list[RunStep]
     attempts: list[AttemptEntry]
+    running: list[AttemptAnswer]
+    critical: list[str]

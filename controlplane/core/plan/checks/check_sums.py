@@ -11,6 +11,7 @@ from controlplane.core.compile.compiled_checks import EXAMPLES, CompiledCheck
 from controlplane.core.model.check_results import CheckFinding, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
 
+PARTITIONS = 2  # that an error names
 NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
 
@@ -102,15 +103,17 @@ def _message(check: CompiledCheck, answer: CheckFinding) -> str:
     if check.of.rows is not None:
         return f"{label}there are {answer['rows']} rows, and {check.of.in_words} is expected"
     share = f", more than the share of {check.of.threshold:g}" if check.of.threshold else ""
-    examples = [_example(e) for e in answer["examples"]]
-    shown = "; for example " + " and ".join(map(_shown, examples[:2])) if examples else ""
+    shown = _places(answer["examples"])
     what = "repeat others under" if check.of.unique else "fail"
     return f"{label}{answer['failing']} of {answer['rows']} rows {what} {check.of.in_words}{share}{shown}"
 
 
-def _shown(example: Example) -> str:
-    where = f" in {example['partition']}" if example["partition"] else ""
-    return f"{example['row']}{where}"
+def _places(examples: Sequence[str | Example]) -> str:
+    """The first partitions. Rows are not in a message: it goes into events, alerts and webhooks,
+    which tokens without the permission `data` see."""
+    partitions = dict.fromkeys(_example(e)["partition"] for e in examples)
+    named = [name for name in partitions if name]
+    return "; for example in " + " and ".join(named[:PARTITIONS]) if named else ""
 
 
 def reason(broken: int, generation: int) -> str:

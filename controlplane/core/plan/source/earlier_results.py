@@ -7,6 +7,9 @@ task runs again. A result with unread footers is no result, in no branch.
     task has a trace            -> it is used, as ever
     its earlier key has none    -> the task is requested, as ever
     its earlier key has one     -> footers looked at?   no: a `footers` task   right: the trace   misread: the task
+
+Slices of a topic are read in two ways that give the same rows: with `late: keep` event times are sure
+to be measured. A result of the other way is adopted if they were, or need not be.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from dataclasses import replace
 from controlplane.core.compile import connector_identity, ids
 from controlplane.core.model.memos import misread_in
 from controlplane.core.model.sources import SourcePartition
-from controlplane.core.model.tasks import Task
+from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import lookups, salts
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.source.read_extent import ReadCase
 from controlplane.core.plan.windows import Hits, Window
 from dataplane.contract.identity import task_key
 from dataplane.contract.jobs import FootersJob
+from dataplane.contract.results import measured_by
 
 UNCHECKED = "types not checked"
 
@@ -32,6 +36,7 @@ class EarlierResults:
     """Earlier results of one read component: the keys that its tasks had before."""
 
     def __init__(self, case: ReadCase) -> None:
+        self._read = case.node.read
         self.job = _job(case)
         self._job_id = ids.job_id(self.job)
         self._keys: dict[str, bytes] = {}  # by partition
@@ -53,6 +58,8 @@ class EarlierResults:
         """Earlier results that are right, and the tasks to request: parse tasks, or footers tasks
         in their place."""
         traces = yield from lookups.traces([self._keys[p] for p in missing])
+        if self._read.is_growing:
+            return (yield from self._slices(missing, traces))
         footers_tasks = {
             p: self._look(task) for p, task in missing.items() if self._keys[p] in traces
         }
@@ -72,6 +79,32 @@ class EarlierResults:
             elif look.key not in memos and look.key not in failed:
                 rest[partition] = look
         return hits, rest
+
+    def _slices(
+        self, missing: Mapping[str, Task], traces: Mapping[bytes, Trace]
+    ) -> Deciding[tuple[Hits, dict[str, Task]]]:
+        ids = [trace.outputs[""] for trace in traces.values()]
+        fragments = yield from lookups.fragments(ids)
+        hits: Hits = {}
+        for partition in missing:
+            trace = traces.get(self._keys[partition])
+            if trace is not None and self._is_measured(fragments.get(trace.outputs[""])):
+                hits[partition] = trace.task, trace
+        return hits, {p: task for p, task in missing.items() if p not in hits}
+
+    def _is_measured(self, fragment: Fragment | None) -> bool:
+        """Whether the times of a slice were measured by this rule, if they have to be."""
+        rule = self._read.event_time
+        if fragment is None or rule is None:
+            return False
+        if not self._read.keeps_late_rows:
+            return True
+        measures = [measured_by([file]) for file in fragment.files]
+        return all(
+            measure is not None
+            and (measure.column, measure.max_ahead_us) == (rule.column, rule.max_ahead_us)
+            for measure in measures
+        )
 
     def unchecked(self, window: Window) -> Window | None:
         """The part of a window whose footers are checked first; None where there is none."""

@@ -40,6 +40,7 @@ from controlplane.core.plan.transform.extent import Extent, extent_of
 from controlplane.core.plan.transform.input_states import possible
 from controlplane.core.plan.transform.key_index import output_error
 from controlplane.core.plan.transform.keyed_parts import KeyedParts, Plain
+from controlplane.core.plan.transform.late_slices import LateRows, column_error
 from controlplane.core.plan.transform.transform_tasks import job_of, tasks_of
 from controlplane.core.plan.work_keys import Keys, listed, minus, union
 from dataplane.contract.results import TaskError
@@ -65,7 +66,9 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
     def tasks(keys: Sequence[str]) -> Deciding[dict[str, Task]]:
         return (yield from tasks_of(case, job, keys))
 
-    window = yield from windows.look(extent.keys, tasks, limit, case.node.output)
+    late = yield from LateRows.of(case)
+    elsewhere = None if late is None else late.elsewhere
+    window = yield from windows.look(extent.keys, tasks, limit, case.node.output, elsewhere)
     is_all_known = window.is_whole and not window.missing
     if not is_all_known or not case.is_whole:
         return (yield from _missing(case, extent, window, job, schema))
@@ -98,6 +101,10 @@ def _schema_error(case: Case, schema: Schema | None) -> TaskError | None:
         error = output_error(case.node, schema)
         if error is not None:
             return error
+    if case.node.late is not None:
+        error = column_error(case.node.late, case.inputs[0].schema)
+        if error is not None:
+            return error
     if not case.node.own:
         return None
     fault = pin_fault(case, schema)
@@ -128,6 +135,8 @@ def _missing(
     """By parts where that is proven to give the same, and costs less."""
     # Requested tasks are finished in the way that they were begun. Parts that a failed one was to
     # merge may be lost, so its way is chosen anew.
+    if case.node.late is not None:
+        return _explained((yield from _compute(case, extent, window, job, schema)), LATE)
     requested = [task for task in window.queued.values() if task.state in windows.UNDER_WAY]
     if requested:
         plain = yield from _compute(case, extent, window, job, schema)
@@ -172,6 +181,7 @@ def _missing_keys(
 
 
 MERGED_BY_KEY = "merged by key from parts"
+LATE = "late rows of these slices are looked for"
 
 
 def _explained(decision: Decision, reason: str) -> Decision:

@@ -22,6 +22,7 @@ from controlplane.core.plan import lookups, salts, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.transform.late_slices import added_from
 from controlplane.core.plan.work_keys import Keys, lacking, listed, union
 
 REACHED_AT_ONCE = 10_000  # partitions that changes may reach and that are looked up together
@@ -42,6 +43,8 @@ def extent_of(case: Case) -> Deciding[Extent]:
     """Partitions to look at, and those that vanish."""
     if not case.parted:
         return _single(case)
+    if case.node.late is not None and not (yield from _only_added(case)):
+        return (yield from _holes(case, tree.EMPTY_ROOT))
     building = _continued(case)
     if building is not None:
         carried_over = yield from carried(case, building)
@@ -50,6 +53,15 @@ def extent_of(case: Case) -> Deciding[Extent]:
     if state is not None and case.is_whole and is_same_code(case, state):
         return (yield from _changed(case, state))
     return (yield from _holes(case, tree.EMPTY_ROOT))
+
+
+def _only_added(case: Case) -> Deciding[bool]:
+    """Whether slices of a topic were added behind all others. Else another row may be late in each
+    of them."""
+    used = _continued(case) or case.state
+    if used is None or not is_same_code(case, used):
+        return True
+    return (yield from added_from(case, used)) is not None
 
 
 def _continued(case: Case) -> PartialState | None:

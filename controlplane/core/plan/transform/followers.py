@@ -212,6 +212,8 @@ def _follows(node: Source | Transform, following: Node) -> bool:
     """It reads the dataset, and no other one, by partition, and runs in the same driver."""
     if not following.is_transform or following.output or following.own or following.is_volatile:
         return False
+    if following.late is not None:
+        return False
     if not _is_plain(following) or any(check.quarantines for check in following.checks):
         return False
     if following.component.resources != node.component.resources:

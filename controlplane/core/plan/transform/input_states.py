@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Slot, Transform
+from controlplane.core.model.event_times import EventTimes
 from controlplane.core.model.states import CLOSED, KEYS, Cause, Consumed, PartialState, State
 from controlplane.core.plan import event_watermarks, salts
 from controlplane.core.plan.plan_values import RECENT, Decision, Item, Planning, in_words
@@ -101,8 +102,17 @@ def _input(planning: Planning, node: Transform, slot: Slot, of: State | PartialS
         above = planning.decisions.get(slot.dataset)
         pending = above.pending if above else None
     watermark_us = event_watermarks.watermark_us(planning.desired.nodes[slot.dataset], of)
-    consumed = Consumed(slot.dataset, of.root, digest, watermark_us=watermark_us)
+    times = _times(of) if node.late is not None else None
+    consumed = Consumed(slot.dataset, of.root, digest, times, watermark_us)
     return Input(slot, of, schema, consumed, pending)
+
+
+def _times(of: State | PartialState) -> EventTimes | None:
+    """The event times of a topic, with the number of its rows."""
+    objects = of.inputs.get("objects")
+    if not isinstance(of, State) or objects is None or objects.times is None:
+        return None
+    return replace(objects.times, rows=of.rows)
 
 
 def _read_schema(node: Transform, slot: Slot, schema: Schema) -> tuple[Schema, bytes]:
@@ -133,7 +143,9 @@ def offers(planning: Planning, node: Transform) -> tuple[State | PartialState, .
         if offer is None:
             return not_ready(planning, node, slot)
         # Keys that a partial root lacks would come in between the partitions of a fold.
-        if node.fold is not None and isinstance(offer, PartialState):
+        # What is late follows from all slices before.
+        needs_all = node.fold is not None or node.late is not None
+        if needs_all and isinstance(offer, PartialState):
             return not_ready(planning, node, slot)
         states.append(offer)
     return tuple(states)
@@ -145,7 +157,7 @@ def _offer(planning: Planning, slot: Slot) -> State | PartialState | None:
         return None
     state = planning.state(slot.dataset)
     if state is not None and slot.dataset in planning.holds:
-        return state  # whatever code it is of: the hold pins just these rows
+        return state  # of any code: the hold pins just these rows
     if state is not None and state.lineage == desired.lineage:
         return state
     # Only partition by partition can something be made of a part of the input.

@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
+from controlplane.core.compile.nodes import Transform
 from controlplane.core.model.jobs import FragmentsSpec, StoredSqlJob, StoredTransformJob
 from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.states import PARTED, PARTS, Consumed
@@ -178,11 +179,7 @@ def chosen_input(case: Case) -> tuple[Input, Divided] | None:
     """The input with the most rows, among those that have many partitions and whose parts can be
     merged. If one is read by key, only that one."""
     node = case.node
-    # Not proven for volatile queries, nor for names that differ in case only.
-    if node.query is None or node.is_volatile or node.is_case_sensitive:
-        return None
-    verdicts = node.query.verdicts()
-    mergeable = {name.lower() for name, verdict in verdicts.items() if verdict.merge is not None}
+    mergeable = mergeable_inputs(node)
     candidates: list[tuple[int, Input]] = []
     for i in case.parted or case.inputs:
         totals = tree.totals(case.nodes, i.of.root)
@@ -193,6 +190,15 @@ def chosen_input(case: Case) -> tuple[Input, Divided] | None:
         if query is not None:
             return i, query
     return None
+
+
+def mergeable_inputs(node: Transform) -> frozenset[str]:
+    """The inputs, in lower case, whose parts can be merged. Not proven for volatile queries, nor
+    for names that differ in case only."""
+    if node.query is None or node.is_volatile or node.is_case_sensitive:
+        return frozenset()
+    verdicts = node.query.verdicts().items()
+    return frozenset(name.lower() for name, verdict in verdicts if verdict.merge is not None)
 
 
 def _types(case: Case, query: Divided) -> Deciding[Mapping[str, str] | None]:

@@ -175,12 +175,14 @@ def _next_step(case: Case) -> Deciding[Decision]:
         return (yield from _adopt(case, *builds[build], build))
 
     yield from lookups.nodes([(root, ()) for root in _roots(case)])
-    if analysis not in memos:
+    if analysis not in memos and case.node.late is None:
         return (yield from _analyse(case, analysis, build))
     if lagging is not None:
         return (yield from _index(case, lagging))
 
-    schema = case.node.with_reason(schema_in(memos[analysis]))
+    # The columns of a topic's rows are known: no driver is started for nothing.
+    columns = case.inputs[0].schema if case.node.late else schema_in(memos[analysis])
+    schema = case.node.with_reason(columns)
     if build is not None and imported is not None and imported in builds:
         continued = yield from imports.with_import(case, *builds[imported], schema)
         if isinstance(continued, Decision):
@@ -190,7 +192,8 @@ def _next_step(case: Case) -> Deciding[Decision]:
             return (yield from _adopt(case, *builds[imported], build))
         case = yield from imports.with_progress(case)
     # What volatile code gives for one key is not what it gives for the next
-    is_together = is_together_in(memos[analysis]) and not case.node.is_volatile
+    is_together = analysis in memos and is_together_in(memos[analysis])
+    is_together = is_together and not case.node.is_volatile
     # Rows of a granule that several keys read would meet rows of all of them
     is_together = is_together and case.leading == case.parted
     case = replace(case, is_together=is_together)

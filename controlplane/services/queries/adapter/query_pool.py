@@ -188,6 +188,7 @@ class PooledSession:
             "limit": bounds.rows,
             "page_bytes": bounds.page_bytes,
             "cell_bytes": bounds.cell_bytes,
+            "order": bounds.order,
         }
         pieces = list[bytes]()
         answer = self._answer(question, "", pieces.append)

@@ -53,6 +53,7 @@ class RowComparer:
             "after": list(files.after),
             "schema": files.schema,
             "key": list(files.key),
+            "column": files.column,
             "samples": SAMPLES,
             "scratch": scratch,
             "memory_bytes": MEMORY_BYTES,

@@ -1,2 +1,2 @@
-"""The S3 view: a read-only endpoint in the protocol of S3, for whatever reads Parquet and Delta
+"""The S3 view: a read-only endpoint in the protocol of S3, for all that reads Parquet and Delta
 from there."""

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TypeVar
 
@@ -31,6 +32,7 @@ from controlplane.operations.desired import recipients, s3_keys
 from controlplane.operations.desired.recipients import Recipient
 from controlplane.operations.inspect import audit
 from controlplane.services.caller_limit import CallerLimit
+from controlplane.services.caller_recognition import recognised
 from controlplane.services.http_parts import HttpParts
 from controlplane.services.s3.http import presigned
 from controlplane.services.sharing import recipient_tables
@@ -78,8 +80,7 @@ class _Lines:
 
 
 class SharingApp:
-    """Requests wait for each other as those of the S3 view do: it is the same look into the same
-    trees."""
+    """Answers requests, so many of a recipient at a time."""
 
     def __init__(self, parts: HttpParts, per_recipient: int = PER_RECIPIENT) -> None:
         self._parts = parts
@@ -89,9 +90,7 @@ class SharingApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, is_started, who, status = Request(scope, receive), False, "", 500
         try:
-            recipient = await to_thread.run_sync(
-                self._recipient, request, limiter=self._parts.threads.s3_keys
-            )
+            recipient = await self._recipient(request)
             who = recipient.id
             with self._caller_limits.of(who) as turn:
                 response = await self._response(request, recipient, turn)
@@ -114,12 +113,10 @@ class SharingApp:
                 request_id=scope["headgate.request_id"],
             )
 
-    def _recipient(self, request: Request) -> Recipient:
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
-        is_bearer = kind.lower() == "bearer" and text != ""
-        recipient = recipients.find(self._parts.store, text.strip()) if is_bearer else None
+    async def _recipient(self, request: Request) -> Recipient:
+        find = partial(recipients.find, self._parts.store)
+        recipient = await recognised(self._parts, request, find)
         if recipient is None:
-            self._parts.counters.add("token_failures")
             raise SharingRefused(
                 401, "the token of a recipient is needed, and one that has not ended"
             )
