@@ -178,8 +178,8 @@ def refresh(
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """List sources now, and show what has changed there; with --force, compute the target again;
-    with --schema, infer columns again."""
+    """List sources now, and show the changes there; with --force, compute the target again; with
+    --schema, infer columns again."""
     session = options.session(ctx, output)
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     with session.connect_to_list(home, timeout or None) as (client, timeout_s):
@@ -213,13 +213,13 @@ def retry(
 
 @command
 def pause(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
-    """Start nothing more; what is committed stays readable."""
+    """Start no more work; committed rows stay readable."""
     return ask(lambda client: client.pause(target, branch=branch), views.fields)
 
 
 @command
 def resume(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
-    """Take back a pause, and let what was rolled back go on."""
+    """Take back a pause, and let datasets that were rolled back go on."""
     return ask(lambda client: client.resume(target, branch=branch), views.fields)
 
 

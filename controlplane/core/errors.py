@@ -114,7 +114,7 @@ class BadScope(HeadgateError):
 
 
 class BadTrust(HeadgateError):
-    """A rule of trust is not written as one, or would let in anybody. The message shows the
+    """A rule of trust is not written as one, or would let in all callers. The message shows the
     form."""
 
     code = "bad-trust"

@@ -44,7 +44,7 @@ class Retry(Wish):
 class Refresh(Wish):
     """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes
     the target again; `schema` infers the columns of its sources again. `wait_s`: answer once
-    workers have listed the sources, or after this time, with what has changed there."""
+    workers have listed the sources, or after this time, with the changes there."""
 
     accept_deletes: bool = False
     force: bool = False
@@ -107,7 +107,7 @@ def _retried_partition(
 def pause(
     call: Called, branch: Branch, options: Wish | None = None
 ) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
-    """Start nothing more; what is committed stays readable."""
+    """Start no more work; committed rows stay readable."""
     return call.once(lambda: answer(_each(call, branch, options, controls.pause)))
 
 
@@ -115,7 +115,7 @@ def pause(
 def resume(
     call: Called, branch: Branch, options: Wish | None = None
 ) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
-    """Take back a pause, and let what was rolled back go on."""
+    """Take back a pause, and let datasets that were rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, options, controls.resume)))
 
 
