@@ -275,6 +275,12 @@ class NothingPinned(HeadgateError):
     code = "nothing-pinned"
 
 
+class TooManyRanges(HeadgateError):
+    """Many ranges of a dataset were forced already, one after the other."""
+
+    code = "too-many-ranges"
+
+
 class StaleState(HeadgateError):
     """A dataset's state moved on between reading it and committing to it: plan again."""
 

@@ -177,7 +177,7 @@ def _classes(below: tuple[Path, ...]) -> Path:
 
     makers = [
         (ROOT / "dataplane" / "spark" / f"{name}.py").read_text()
-        for name in ("class_archive", "warmup", "session")
+        for name in ("class_archive", "warmup", "spark_session")
     ]
     return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 
