@@ -74,7 +74,7 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
     """Start this process again if its environment held secrets: the kernel shows the environment
-    that a process was started with to every process of the same user (/proc/PID/environ), whatever
+    that a process was started with to every process of the same user (/proc/PID/environ), with any
     it does with it later."""
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:

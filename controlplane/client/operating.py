@@ -33,16 +33,20 @@ class OperateCalls(HttpConnection):
         branch: str = "main",
         accept_deletes: bool = False,
         force: bool = False,
+        partitions: tuple[str, str | None] | None = None,
         schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
-        """`wait_s`: how long to wait at most for the listings, whose changes are under `changes`
-        then."""
+        """`partitions`: compute those of one dataset again whose keys are from the first to the
+        second, both inclusive; with None, to the last one. `wait_s`: how long to wait at most for
+        the listings, whose changes are under `changes` then."""
         body: dict[str, object] = {
             "target": target,
             "accept_deletes": accept_deletes,
             "force": force,
         }
+        if partitions is not None:
+            body["partitions"] = {"first": partitions[0], "last": partitions[1]}
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         return self._call(rest.REFRESH, self._waiting(wait_s), branch=branch, **body)

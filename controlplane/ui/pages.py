@@ -192,7 +192,7 @@ def _page_with(page_request: PageRequest, parts: frozenset[views.DatasetPart]) -
 
 
 def _within(page_request: PageRequest) -> KeysWithin:
-    """Keys may be longer than what anybody would type."""
+    """Keys may be longer than a text that is typed."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
     return KeysWithin((after or "")[:LONGEST_KEY] or None, (last or "")[:LONGEST_KEY] or None)

@@ -324,7 +324,7 @@ class PackJob(TypedDict):
 
 
 class CheckQuestion(TypedDict):
-    """What is expected of rows: a condition, or columns that are unique."""
+    """An expectation of rows: a condition, or columns that are unique."""
 
     name: str
     check: str

@@ -54,7 +54,7 @@ def runs_apart(claim: Claim) -> bool:
 
 
 def perform(claim: Claim, orders: Fencing, *, longest_s: float = LONGEST_S) -> list[TaskResult]:
-    """The results of a claim's tasks, whatever becomes of the process that does them; none once it
+    """The results of a claim's tasks, also if the process that does them ends early; none once it
     is fenced."""
     with tempfile.TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True) as scratch:
         return _perform(claim, orders, longest_s, scratch)

@@ -220,7 +220,7 @@ RETENTION = Key(
     "retention",
     Nested(Section((GENERATIONS, DAYS)), lambda f, _: Retention(f[GENERATIONS], f[DAYS])),
     Retention(),
-    "Which old generations are kept: whichever of the two keeps more.",
+    "Which old generations are kept, by the limit that keeps more.",
 )
 RESOURCES = Key(
     "resources",
@@ -380,7 +380,7 @@ class Components:
 
 
 def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
-    """A component whose name and inside are both checked, whatever is wrong with the other."""
+    """A component. Its name and its inside are both checked, also where one is wrong."""
     with contextlib.suppress(BlueprintRefused):
         NAME.read(as_text(key), reading)
     reading = reading.within(key.text)

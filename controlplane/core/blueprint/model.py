@@ -48,7 +48,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Old generations that are kept: whichever of the two keeps more."""
+    """Old generations that are kept, by the limit that keeps more."""
 
     generations: int = 30
     days: int = 30

@@ -53,8 +53,7 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
     """Read one blueprint. `file` names it in places; `files` are the texts of the Python files that
     it names.
 
-    Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the
-    text.
+    Raises InvalidBlueprint with every problem, in order of place, and nothing else on any text.
     """
     parsed = draft(text, file=file, files=files)
     if parsed.problems:
@@ -64,7 +63,7 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
 
 
 def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Draft:
-    """As `parse`, but problems are part of the answer. Never raises, whatever the text."""
+    """As `parse`, but problems are part of the answer. Never raises, on any text."""
     problems = Problems()
     fields = _fields(text, file, files, problems)
     if fields is None:

@@ -24,7 +24,7 @@ NOTHING: Settings = ()
 
 
 def _regex(text: str) -> Fault | None:
-    """RE2 matches in time linear in the name, whatever the expression; so it has no look-around and
+    """RE2 matches each expression in time linear in the name; so it has no look-around and
     no `\\1`."""
     if not text or len(text) > LONGEST_REGEX:
         return Fault(

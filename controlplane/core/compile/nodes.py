@@ -113,7 +113,7 @@ class Source:
     declared: Schema | None
     timezone: str
     spark: JobSparkSettings
-    reading: bytes  # the logic without the rows that it drops, whatever the version
+    reading: bytes  # the logic without the rows that it drops, of any version
     checks: tuple[CompiledCheck, ...] = ()
     # `parse` of versions that did not ask files for their types; of a topic with event times: with or
     # without `late: keep`

@@ -104,7 +104,7 @@ def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None
     """Read all nodes on the paths to these keys below these roots: level by level, over all trees
     at once.
 
-    Through a cache that holds them, whatever then reads or edits these keys reads nothing. No keys:
+    Through a cache that holds them, later reads and edits of these keys read nothing. No keys:
     the root only.
     """
     trees = [(root, touching(keys, keys)) for root, keys in paths if root != EMPTY_ROOT]

@@ -26,7 +26,7 @@ document.addEventListener("click", (event) => {
   if (at.dataset.zoom) zoom(at.closest(".canvas").querySelector("[data-graph]"), at.dataset.zoom);
 });
 
-// --- the palette: whatever has a name
+// --- the palette: all that has a name
 
 const palette = document.getElementById("palette");
 
@@ -435,7 +435,7 @@ function note(names) {
   timer ??= setTimeout(look, TOGETHER_MS);
 }
 
-// A field that somebody types in is never replaced: its part waits until it is left.
+// A field with the cursor in it is never replaced: its part waits until it is left.
 function isTyped(part) {
   return part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select,.editor");
 }

@@ -185,7 +185,7 @@ class DatabaseDialect(ABC):
         """The text of a value, the same for equal values alone."""
 
     def label(self, expression: str, column: TableColumn) -> str:
-        """The text of a value as rows are grouped by it, whatever a collation takes for equal."""
+        """The text of a value as rows are grouped by it, also where a collation takes texts for equal."""
         return self.text(expression, column)
 
     def equals(self, expression: str, text: str, column: TableColumn) -> str:

@@ -139,7 +139,7 @@ class Layout:
 
 
 def _named(schema: Schema, name: str) -> str:
-    """A column by its name, whatever its case."""
+    """A column by its name, in any case."""
     names = column_names(schema)
     column = name if name in names else next((n for n in names if n.lower() == name.lower()), None)
     if column is None:

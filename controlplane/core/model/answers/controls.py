@@ -13,8 +13,8 @@ from controlplane.core.model.reads import How
 
 class RefreshAnswer(TypedDict):
     """How many listings were requested, of which sources, and which datasets are computed again.
-    `schemas`: datasets whose columns are inferred again. `changes`: what was found, where the
-    request waited for it."""
+    `schemas`: datasets whose columns are inferred again. `changes`: those of the sources, where the
+    request waited for them."""
 
     target: str | None
     listings: int
@@ -65,8 +65,8 @@ class PauseAnswer(TypedDict):
 
 
 class PauseAllAnswer(TypedDict):
-    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what;
-    holds as above."""
+    """The dataflows that were paused or resumed. After a resume: the pauses that remain, and their
+    causes; holds as above."""
 
     target: None
     targets: list[str]
@@ -77,7 +77,7 @@ class PauseAllAnswer(TypedDict):
 
 
 class AuditEntry(TypedDict):
-    """A change of what is wanted."""
+    """A change of the desired state."""
 
     at: str
     actor: str
@@ -90,7 +90,7 @@ class AuditEntry(TypedDict):
 
 
 class AuditAnswer(TypedDict):
-    """Changes of what is wanted, the last ones first."""
+    """Changes of the desired state, the last ones first."""
 
     items: list[AuditEntry]
     next: None
@@ -119,7 +119,7 @@ class ReadsAnswer(TypedDict):
 
 
 class EventRecord(TypedDict):
-    """What has happened; an event also has the fields of its kind. `n` is what counters add up."""
+    """An event. It also has the fields of its kind. `n` is what counters add up."""
 
     id: int
     at: str
