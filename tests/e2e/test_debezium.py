@@ -26,7 +26,7 @@ from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 from tests.slices import in_turn
 
 # Takes turns: what events give is shown by spark/test_debezium_values and spark/test_cdc.
-pytestmark = in_turn(0, 3)
+pytestmark = in_turn(0, 6)
 
 BLUEPRINT = """\
 dataflow: shop
