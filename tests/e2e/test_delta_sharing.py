@@ -23,6 +23,10 @@ REQUIREMENTS = Path(__file__).parent.parent / "delta_sharing.requirements"
 CLIENT = """
 import contextlib, json, sys
 import delta_sharing
+from tests.slices import in_turn
+
+# Takes turns with readers of Iceberg: what the protocol answers is asked of unit/sharing.
+pytestmark = in_turn(1, 2)
 
 profile, name, *asked = sys.argv[1:]
 table, asked = f"{profile}#sales.shop.{name}", json.loads(asked[0])
