@@ -129,7 +129,7 @@ class Server(Foundation):
 
     def _end_api(self) -> None:
         """After a command no client waits for an answer."""
-        if self._serving is not None:
+        if self._serving:
             self._serving.stop(at_once=not self.role.leads)
 
     def _start_loop(self) -> threading.Thread:

@@ -13,8 +13,8 @@ from __future__ import annotations
 MINUTES = {
     "e2e/test_kafka.py": 3.1,
     "e2e/test_clicks.py": 2.8,
+    "property/test_loop.py": 2.6,
     "e2e/test_installed.py": 2.3,
-    "property/test_loop.py": 2.2,
     "e2e/test_service.py": 2.0,
     "e2e/test_tpch.py": 2.0,
     "kafka/test_writing.py": 2.0,
