@@ -17,7 +17,7 @@ from tests.slices import in_turn
 
 # Takes turns with the clients of S3, of which one hands rows to a user's Spark as well. Each call
 # of the package is asked of unit/notebook, `init` of unit/editor/test_project.
-pytestmark = [pytest.mark.slow, *in_turn(0, 2)]
+pytestmark = [pytest.mark.slow, *in_turn(1, 4)]
 
 CELLS = (
     "import headgate\nhg = headgate.connect()\nran = hg.run('blueprints/shop.yaml')\nran",
