@@ -144,14 +144,18 @@ def _links(components: ComponentsAnswer, touched: Collection[str]) -> list[draw.
 
 
 def _box(
-    name: str, kind: str, row: PlanRow | None, marks: Mapping[str, Mark], states: Mapping[str, State]
+    name: str,
+    kind: str,
+    row: PlanRow | None,
+    marks: Mapping[str, Mark],
+    states: Mapping[str, State],
 ) -> draw.Box:
     mark: Mark = row["mark"] if row else marks.get(name, "")
     badge = f"{SIGNS[mark]} {mark}" if mark in SIGNS else mark
     state = states.get(name, "up_to_date")
     if state == "failed":
         share = draw.PartitionShares(0, 0, 1)
-        return draw.Box(name, kind, state, "waits for a retry or edit", share, badge or "failed")
+        return draw.Box(name, kind, state, "would not run", share, badge or "failed")
     if row is None:
         sub = "nothing to compute" if mark else ""
         return draw.Box(name, kind, state, sub, badge=badge, faint=not mark)

@@ -85,12 +85,18 @@ def find_the_owner_of_the_overdue_dataset(user: User) -> None:
 
 
 def read_the_rows_that_fail_a_check(user: User) -> None:
-    user.click(user.page.locator("#needs li", has_text="shop.strict").get_by_role("link", name="Failing rows"))
+    user.click(
+        user.page.locator("#needs li", has_text="shop.strict").get_by_role(
+            "link", name="Failing rows"
+        )
+    )
     user.sees("54 of 292 rows", "2025-01-06.csv", where="#checks")
 
 
 def read_the_log_of_what_failed_last_night(user: User) -> None:
-    user.click(user.page.locator("#needs li", has_text="night.visits").get_by_role("link", name="Log"))
+    user.click(
+        user.page.locator("#needs li", has_text="night.visits").get_by_role("link", name="Log")
+    )
     user.sees("the disk is gone", "Log")
 
 
@@ -198,7 +204,9 @@ def open_the_partition_of_a_day(user: User) -> None:
 
 def see_when_a_source_was_checked(user: User) -> None:
     user.link("Sources")
-    expect(user.page.locator("#list tr", has_text="shop.orders").locator("time").first).to_be_visible()
+    expect(
+        user.page.locator("#list tr", has_text="shop.orders").locator("time").first
+    ).to_be_visible()
 
 
 def learn_how_to_read_a_dataset_in_python(user: User) -> None:
@@ -236,7 +244,9 @@ def see_what_going_back_a_generation_means(user: User) -> None:
 
 
 def retry_what_failed_last_night(user: User) -> None:
-    user.click(user.page.locator("#needs li", has_text="night.visits").get_by_role("button", name="Retry"))
+    user.click(
+        user.page.locator("#needs li", has_text="night.visits").get_by_role("button", name="Retry")
+    )
     user.sees("tried again", where=".done")
 
 

@@ -102,7 +102,7 @@ def test_what_failed_is_a_reason_that_nothing_runs_and_its_text_is_shown(world: 
     assert page["text"].splitlines()[line - 1].startswith("  strict:")
     assert page["line"] == line
     assert f'data-line="{line}"' in html
-    assert "Nothing would run: shop.strict failed and waits for a retry or an edit" in html
+    assert "Nothing would run: shop.strict failed and waits for other rows or an edit" in html
     assert "<b>0 tasks</b>" in html
 
 
