@@ -3,7 +3,7 @@ the expected cost."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from typing_extensions import TypedDict
@@ -91,14 +91,17 @@ def failed_names(plan: PlanAnswer) -> list[str]:
 # --- the picture ----------------------------------------------------------------------------------
 
 
-def picture(plan: PlanAnswer, rows: Iterable[PlanRow], reach: PlanReach) -> draw.Drawing | None:
+def picture(
+    plan: PlanAnswer, rows: Iterable[PlanRow], work: Sequence[str], reach: PlanReach
+) -> draw.Drawing | None:
     """The components with what the plan does to them; None where it does nothing, or too much to
-    draw."""
+    draw. `rows`: of the first datasets in `work`."""
     by_name = {row["dataset"]: row for row in rows}
     marks, failed = _marks(plan), failed_names(plan)
     states: dict[str, State] = dict.fromkeys(_behind(failed, reach["components"]), "blocked")
+    states |= dict.fromkeys(work, "stale")
     states |= dict.fromkeys(failed, "failed")
-    touched = by_name.keys() | marks.keys() | set(failed)
+    touched = marks.keys() | {*work, *failed}
     components = reach["components"]
     drawn = _drawn(components, touched)
     if not touched or not 0 < len(drawn) <= draw.BOXES:
@@ -156,6 +159,8 @@ def _box(
     if state == "failed":
         share = draw.PartitionShares(0, 0, 1)
         return draw.Box(name, kind, state, "would not run", share, badge or "failed")
+    if row is None and state == "stale":
+        return draw.Box(name, kind, state, "has work", draw.PartitionShares(0, 1), badge)
     if row is None:
         sub = "nothing to compute" if mark else ""
         return draw.Box(name, kind, state, sub, badge=badge, faint=not mark)

@@ -333,8 +333,9 @@ def page(browser: Browser, home: Pages) -> Iterator[Page]:
     wide, high = WIDTHS["wide"]
     context = browser.new_context(base_url=home.url, viewport={"width": wide, "height": high})
     context.set_default_timeout(PATIENCE_MS)
-    cookie = {"name": "hg", "value": session_of(home), "url": home.url, "httpOnly": True}
-    context.add_cookies([cookie])
+    context.add_cookies(
+        [{"name": "hg", "value": session_of(home), "url": home.url, "httpOnly": True}]
+    )
     yield context.new_page()
     context.close()
 
