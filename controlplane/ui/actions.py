@@ -218,7 +218,7 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "refresh": Action("operate", _refresh, "Its sources are looked at now."),
+    "refresh": Action("operate", _refresh, "Its sources are checked now."),
     "compute-again": Action(
         "operate", _compute_again, "It is computed again, also where its result is known."
     ),

@@ -39,6 +39,7 @@ from controlplane.operations.inspect import (
     trends,
     work_under_way,
 )
+from controlplane.operations.inspect.components import BranchComponents
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.ports.row_diff import no_comparison
@@ -131,7 +132,7 @@ def home(ctx: Context, branch: str) -> HomePage:
         "needs": visible(ctx, open_problems.of_branch(ctx, branch)),
         "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
         "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
-        "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
+        "dataflows": _summaries(status, parts),
     }
 
 
@@ -165,10 +166,16 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
     }
 
 
+def _summaries(status: StatusAnswer, parts: BranchComponents) -> list[FlowSummary]:
+    """The worst first."""
+    every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
+    return sorted(every, key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
+
+
 def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     """Those whose name or description has the words, worst first."""
     status, parts = visible(ctx, overview.status(ctx, branch)), components.of_branch(ctx, branch)
-    every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
+    every = _summaries(status, parts)
     words = query.lower().split()
     items = [
         flow
@@ -176,7 +183,6 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
         if all(word in f"{flow['name']} {flow['description']}".lower() for word in words)
         and state in ("", flow["state"])
     ]
-    items.sort(key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
     return {"query": query, "state": state, "total": len(every), "items": items}
 
 

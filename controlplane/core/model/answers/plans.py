@@ -218,7 +218,7 @@ class PlanBasis(TypedDict):
 
 class FailedPlan(TypedDict):
     """A dataset or copy that failed: nothing of it runs before what `sentence` says. `command`: a
-    retry."""
+    retry, or the checks that fail."""
 
     dataset: str
     sentence: str
