@@ -35,6 +35,13 @@ class ClientSession(ABC):
     def columns(self, query: str) -> list[TableColumn]:
         """The columns of a query, in order."""
 
+    def described(self, query: str) -> Sequence[Any]:
+        """The description of a query's columns that PEP 249 has."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            description: Sequence[Any] = cursor.description
+            return description
+
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
         names = self.dialect.named(column_names(schema))
         for batch in rows:
@@ -42,9 +49,11 @@ class ClientSession(ABC):
             if values:
                 self.insert(f"INSERT INTO {table} ({names})", schema, values)
 
-    @abstractmethod
     def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
         """Rows of plain values. `into`: the statement without its values."""
+        places = ", ".join(["%s"] * len(schema["fields"]))
+        with self.connection.cursor() as cursor:
+            cursor.executemany(f"{into.replace('%', '%%')} VALUES ({places})", values)
 
     @abstractmethod
     def set_autocommit(self, *, on: bool) -> None:

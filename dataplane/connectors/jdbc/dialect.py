@@ -27,7 +27,22 @@ if TYPE_CHECKING:
 OURS = "_headgate_row"  # the name of a row in our queries: no column of theirs has it
 SYNC = "_headgate_sync"
 STAGE = "_headgate_stage"
+CONNECT_S = 10
 NUMBERS = ("byte", "short", "integer", "long")
+# Words of connections that cannot be made, of all clients
+REACHING = (
+    (
+        r"[Nn]ame or service not known|getaddrinfo|nodename|name resolution"
+        r"|could not translate host name|failed to resolve host",
+        "host-unknown",
+    ),
+    (r"[Cc]onnection refused", "connection-refused"),
+    (r"[Ss][Ss][Ll]|TLS|certificate", "tls-failed"),
+    (
+        r"timeout expired|timed out|timeout|No route to host|[Nn]etwork is unreachable",
+        "host-unreachable",
+    ),
+)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NAME = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|\[((?:[^\]]|\]\])+)\]|([^."`\[\]]+)')
 _ENDS = ('"', "`", "]")
@@ -78,10 +93,10 @@ class DatabaseDialect(ABC):
     package: ClassVar[str]  # the client
     port: ClassVar[int]
     quotes: ClassVar[tuple[str, str]] = ('"', '"')
-    # Errors of the server by the start of their code, and of connections by their words
-    states: ClassVar[Mapping[str, str]] = {}
+    # Codes of the server's errors, by what they mean; codes begin so that may pass by themselves
+    states: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     passing: ClassVar[tuple[str, ...]] = ()
-    words: ClassVar[tuple[tuple[str, str], ...]] = ()
+    words: ClassVar[tuple[tuple[str, str], ...]] = REACHING  # of errors without a code
     types: ClassVar[Mapping[str, str]] = {}
     nested: ClassVar[str]  # the type for nested values, as JSON
     key_text: ClassVar[str]  # the type for texts of `_partition`

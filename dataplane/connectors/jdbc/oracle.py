@@ -10,12 +10,15 @@ import re
 import socket
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
+    CONNECT_S,
     OURS,
+    REACHING,
+    DatabaseAddress,
     DatabaseDialect,
     DatabaseSession,
     TableColumn,
@@ -24,10 +27,6 @@ from dataplane.connectors.jdbc.dialect import (
 from dataplane.contract.schemas import Schema
 from dataplane.task_failures import TaskFailure
 
-if TYPE_CHECKING:
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 LITERAL_CHARACTERS = 1000
 DIGESTS = 100  # of columns that are joined: a text has at most 4,000 bytes
 SINGLE_PARTITION = "/"  # in place of the empty key
@@ -63,9 +62,7 @@ class OracleSession(ClientSession):
     """A connection of python-oracledb. The rows of a slice come as texts and bytes."""
 
     def columns(self, query: str) -> list[TableColumn]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(query)
-            return [_column(field) for field in cursor.description]
+        return [_column(field) for field in self.described(query)]
 
     def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
         import oracledb
@@ -122,31 +119,19 @@ class Oracle(DatabaseDialect):
     is_described_as_declared = True
     has_keys_in_stage = False
     states = {  # noqa: RUF012
-        "01017": "credentials-refused",
-        "28000": "credentials-refused",
-        "12514": "database-missing",
-        "00942": "table-missing",
-        "01918": "table-missing",
-        "00904": "column-missing",
-        "01031": "permission-denied",
-        "01045": "permission-denied",
-        "01950": "permission-denied",
-        "41900": "permission-denied",
-        "00001": "key-not-unique",
-        "30926": "key-not-unique",
-        "01489": "row-too-large",
+        "credentials-refused": ("01017", "28000"),
+        "database-missing": ("12514",),
+        "table-missing": ("00942", "01918"),
+        "column-missing": ("00904",),
+        "permission-denied": ("01031", "01045", "01950", "41900"),
+        "key-not-unique": ("00001", "30926"),
+        "row-too-large": ("01489",),
     }
     passing = (
         *("00018", "00020", "00054", "00060", "00955", "01033", "01034", "01089", "01466", "01555"),
         *("03113", "03114", "03135", "08177", "12541", "25408"),
     )
-    words = (
-        (r"[Nn]ame or service not known|getaddrinfo|name resolution", "host-unknown"),
-        (r"ORA-12514|ORA-12505|is not registered", "database-missing"),
-        (r"[Cc]onnection refused", "connection-refused"),
-        (r"SSL|TLS|certificate", "tls-failed"),
-        (r"timed out|timeout|No route to host|[Nn]etwork is unreachable", "host-unreachable"),
-    )
+    words = ((r"ORA-12514|ORA-12505|is not registered", "database-missing"), *REACHING)
     types = {  # noqa: RUF012
         "string": "VARCHAR2(4000)",
         "binary": "RAW(2000)",

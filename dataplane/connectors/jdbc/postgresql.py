@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.jdbc.dialect import (
+    CONNECT_S,
     OURS,
+    REACHING,
     STAGE,
+    DatabaseAddress,
     DatabaseDialect,
     DatabaseSession,
     MergedRows,
@@ -23,9 +26,6 @@ if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 # Texts of values are what versions are made of: they must not depend on the server's or the user's
 # own settings.
 SESSION = (
@@ -91,32 +91,19 @@ class Postgresql(DatabaseDialect):
     port = 5432
     words = (
         (
-            r"could not translate host name|[Nn]ame or service not known|failed to resolve host"
-            r"|getaddrinfo",
-            "host-unknown",
-        ),
-        (
             r"authentication failed|no password supplied|role .* does not exist|pg_hba",
             "credentials-refused",
         ),
         (r"database .* does not exist", "database-missing"),
-        (r"SSL|certificate|TLS", "tls-failed"),
-        (r"[Cc]onnection refused", "connection-refused"),
-        (
-            r"timeout expired|timed out|No route to host|[Nn]etwork is unreachable",
-            "host-unreachable",
-        ),
+        *REACHING,
     )
     states = {  # noqa: RUF012
-        "28P01": "credentials-refused",
-        "28000": "credentials-refused",
-        "3D000": "database-missing",
-        "42P01": "table-missing",
-        "3F000": "table-missing",
-        "42703": "column-missing",
-        "42501": "permission-denied",
-        "23505": "key-not-unique",
-        "21000": "key-not-unique",
+        "credentials-refused": ("28P01", "28000"),
+        "database-missing": ("3D000",),
+        "table-missing": ("42P01", "3F000"),
+        "column-missing": ("42703",),
+        "permission-denied": ("42501",),
+        "key-not-unique": ("23505", "21000"),
     }
     passing = ("08", "53", "57", "40", "55P03")
     types = {  # noqa: RUF012
