@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def with_texts(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Rows of a client that gives floating-point numbers as Python's: each as its shortest text."""
+    for row in rows:
+        yield tuple(repr(cell) if isinstance(cell, float) else cell for cell in row)
+
+
 class ClientSession(ABC):
     """`dialect.DatabaseSession` over a connection in autocommit."""
 

@@ -16,13 +16,11 @@ from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
     CONNECT_S,
     DatabaseAddress,
-    DatabaseDialect,
     DatabaseSession,
-    MergedRows,
     TableColumn,
-    lock_name,
     not_read,
 )
+from dataplane.connectors.jdbc.writable_dialect import MergedRows, WritableDialect, lock_name
 from dataplane.task_failures import TaskFailure
 
 LOCK_S = 60
@@ -115,7 +113,7 @@ def _column(field: Any) -> TableColumn:
     return TableColumn(field.name, marked, unsigned if is_unsigned else signed)
 
 
-class Mysql(DatabaseDialect):
+class Mysql(WritableDialect):
     scheme = "mysql"
     title = "MySQL"
     example = "jdbc:mysql://host:3306/database"
@@ -123,6 +121,7 @@ class Mysql(DatabaseDialect):
     package = "pymysql"
     port = 3306
     quotes = ("`", "`")
+    escapes_backslashes = True
     # No two texts are equal to it but those of the same characters
     collation: ClassVar[str] = "utf8mb4_0900_bin"
     states = {  # noqa: RUF012
@@ -208,9 +207,6 @@ class Mysql(DatabaseDialect):
 
     def folded(self, name: str) -> str:
         return name
-
-    def literal(self, text: str) -> str:
-        return super().literal(text.replace("\\", "\\\\"))
 
     def is_exact(self, column: TableColumn) -> bool:
         return column.is_number or column.spark in ("date", "timestamp", "timestamp_ntz")

@@ -11,15 +11,13 @@ from dataplane.connectors.jdbc.dialect import (
     CONNECT_S,
     OURS,
     REACHING,
-    STAGE,
     DatabaseAddress,
-    DatabaseDialect,
     DatabaseSession,
-    MergedRows,
     RowQuery,
     TableColumn,
 )
 from dataplane.connectors.jdbc.table_rows import as_csv
+from dataplane.connectors.jdbc.writable_dialect import STAGE, MergedRows, WritableDialect
 from dataplane.contract.schemas import Schema, column_names
 
 if TYPE_CHECKING:
@@ -82,7 +80,7 @@ class PostgresSession:
         self.connection.close()
 
 
-class Postgresql(DatabaseDialect):
+class Postgresql(WritableDialect):
     scheme = "postgresql"
     title = "PostgreSQL"
     example = "jdbc:postgresql://host:5432/database"
@@ -216,7 +214,8 @@ class Postgresql(DatabaseDialect):
 POSTGRESQL = Postgresql()
 
 
-def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
+def libpq_place(address: DatabaseAddress) -> dict[str, Any]:
+    """Host, database, login and TLS."""
     parts = urlsplit(address.url.removeprefix("jdbc:"))
     place = {
         "host": address.host,
@@ -226,12 +225,11 @@ def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
     same = {k: v for k, v in address.parameters.items() if k in _SAME}
     if address.parameters.get("ssl", "").lower() == "true":
         same.setdefault("sslmode", "verify-full")
+    login = {"user": address.user, "password": address.password}
+    return place | {k: v for k, v in login.items() if v} | same
+
+
+def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
     search = address.parameters.get("currentSchema")
     options = f"{SESSION} -c search_path={search}" if search else SESSION
-    login = {"user": address.user, "password": address.password}
-    return (
-        place
-        | {k: v for k, v in login.items() if v}
-        | same
-        | {"options": options, "connect_timeout": CONNECT_S}
-    )
+    return libpq_place(address) | {"options": options, "connect_timeout": CONNECT_S}

@@ -17,15 +17,12 @@ from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
     CONNECT_S,
     REACHING,
-    STAGE,
     DatabaseAddress,
-    DatabaseDialect,
     DatabaseSession,
-    MergedRows,
     TableColumn,
-    lock_name,
     not_read,
 )
+from dataplane.connectors.jdbc.writable_dialect import STAGE, MergedRows, WritableDialect, lock_name
 from dataplane.contract.schemas import Schema
 from dataplane.task_failures import TaskFailure
 
@@ -100,7 +97,7 @@ def _literal(value: object) -> str:
             return SQLSERVER.literal(str(value).removesuffix("+00:00"))
 
 
-class SqlServer(DatabaseDialect):
+class SqlServer(WritableDialect):
     scheme = "sqlserver"
     title = "SQL Server"
     example = "jdbc:sqlserver://host:1433;databaseName=database;trustServerCertificate=true"
