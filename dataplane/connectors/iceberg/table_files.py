@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io import InputFile
 
+from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, STORES, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.secrets import remember
@@ -31,13 +32,14 @@ STORE_PROPERTIES = (
     "s3.access-key-id",
     "s3.secret-access-key",
     "s3.session-token",
+    GOOGLE_TOKEN,
 )
 SHORTEST_KEY = 16  # characters; a shorter one would hide words in the errors of other tables
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 
 
-class TableFiles(PyArrowFileIO):
+class TableFiles(StoreFiles):
     """Opens files for reading. TaskFailure where nothing may be read, or too much would be."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -45,12 +47,12 @@ class TableFiles(PyArrowFileIO):
         self._places = Places.of(os.environ)
         self._opened_bytes = 0
 
-    def new_input(self, location: str) -> PyArrowFile:
+    def new_input(self, location: str) -> InputFile:  # type: ignore[override]  # as `StoreFiles`
         """A file of the table, of any kind."""
         self.check_place(location)
         return super().new_input(location)
 
-    def new_metadata(self, location: str) -> PyArrowFile:
+    def new_metadata(self, location: str) -> InputFile:
         """A file of metadata, whose bytes count."""
         file = self.new_input(location)
         size = len(file)
@@ -76,10 +78,11 @@ class TableFiles(PyArrowFileIO):
         scheme, _, path = self.parse_location(location)
         if scheme == "file":
             self._places.check_source(path)
-        elif scheme in ("s3", "s3a", "s3n"):
+        elif scheme in ("s3", "s3a", "s3n", *STORES):
             self._places.check_source(location)
         else:
-            message = f"{location}: files of Iceberg tables are read from local folders and S3"
+            message = f"{location}: files of Iceberg tables are read from local folders, S3, Google"
+            message = f"{message} and Azure"
             raise TaskFailure("not-supported", message)
 
 
@@ -95,7 +98,7 @@ class MetadataFiles:
     def __init__(self, files: TableFiles) -> None:
         self._files, self.properties = files, files.properties
 
-    def new_input(self, location: str) -> PyArrowFile:
+    def new_input(self, location: str) -> InputFile:
         return self._files.new_metadata(location)
 
 
@@ -112,7 +115,13 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
     if access.access_key_id:  # a token of other keys would make these invalid
         properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
-    for name in ("s3.secret-access-key", "s3.session-token"):
+    sas_tokens = {
+        name: str(text)
+        for name, text in vended.items()
+        if name == SAS_TOKEN or name.startswith(f"{SAS_TOKEN}.")
+    }
+    properties |= sas_tokens
+    for name in ("s3.secret-access-key", "s3.session-token", GOOGLE_TOKEN, *sas_tokens):
         if len(properties.get(name, "")) >= SHORTEST_KEY:
             remember(properties[name])
     properties |= {name: text for name, text in declared.items() if text}

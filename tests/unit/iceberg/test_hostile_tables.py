@@ -28,10 +28,10 @@ from tests.iceberg_tables import IcebergTables, puffin_file, rows_of, vector
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.servers.web import Web, web_server
 from tests.unit.iceberg.reading import rows_of_job
+from tests.unit.iceberg.rest_catalogue import TABLE_PATH, rest_job, serve
 from tests.unit.listing.location import list_job
 
 SECRET = "swordfish/and?more"
-TABLE_PATH = "/v1/namespaces/shop/tables/orders"
 
 
 @pytest.fixture
@@ -143,20 +143,6 @@ def test_damaged_files_are_clear_errors(tables: IcebergTables) -> None:
 def web() -> Iterator[Web]:
     with web_server() as server:
         yield server
-
-
-def rest_job(web: Web, **settings: Any) -> Any:
-    named = {"catalog.uri": web.url, "table": "shop.orders", **settings}
-    return list_job("iceberg:shop.orders", connector="iceberg", settings=named)
-
-
-def serve(web: Web, tables: IcebergTables, **answer: Any) -> None:
-    """The table by a REST catalogue."""
-    table = tables.catalog.load_table("shop.orders")
-    metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
-    body = {"metadata-location": table.metadata_location, "metadata": metadata, **answer}
-    web.files["/v1/config"] = b"{}"
-    web.files[TABLE_PATH] = json.dumps(body).encode()
 
 
 def test_a_catalogue_leads_to_no_refused_place(
