@@ -17,7 +17,7 @@ from pyiceberg.io import OutputFile
 from pyiceberg.table import Table
 
 from dataplane.connectors.iceberg.iceberg_listing import partitions
-from dataplane.connectors.iceberg.stored_files import StoredFile, StoreFiles
+from dataplane.connectors.iceberg.stored_files import IcebergObject, StoreFiles
 from dataplane.connectors.iceberg.table_files import open_files
 from dataplane.storage.source_stores import StoreAccess, open_root, root_of
 from dataplane.task_failures import TaskFailure
@@ -53,8 +53,8 @@ class NewObject(OutputFile):
     def exists(self) -> bool:
         return self.to_input_file().exists()
 
-    def to_input_file(self) -> StoredFile:
-        return StoredFile(self.location, StoreAccess())
+    def to_input_file(self) -> IcebergObject:
+        return IcebergObject(self.location, StoreAccess())
 
     def create(self, overwrite: bool = False) -> Any:
         return WrittenObject(self.location)
@@ -65,6 +65,14 @@ class CloudFiles(StoreFiles):
 
     def new_output(self, location: str) -> Any:
         return NewObject(location)
+
+
+@pytest.fixture(autouse=True)
+def no_stores() -> Iterator[None]:
+    """Stores that are open have the credentials of their test."""
+    open_root.cache_clear()
+    yield
+    open_root.cache_clear()
 
 
 @pytest.fixture
@@ -94,11 +102,11 @@ def test_credentials_that_are_refused_are_named(
     cloud: Azure | Gcs, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.forget(monkeypatch)
-    open_root.cache_clear()
+    open_root.cache_clear()  # as in a process of its own
     job: Any = list_job(table.metadata_location, connector="iceberg", settings={})
     with pytest.raises(TaskFailure) as caught:
         list(partitions(job))
-    assert caught.value.condition == "credentials-refused"
+    assert caught.value.condition == "permission-denied"
     assert cloud.secret not in str(caught.value)
 
 
@@ -106,6 +114,7 @@ def test_a_token_of_the_catalogue_opens_files(
     cloud: Azure | Gcs, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without other credentials."""
+    open_root.cache_clear()
     for name in ("AZURE_STORAGE_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"):
         monkeypatch.delenv(name, raising=False)
     host = table.location().partition("@")[2].partition("/")[0]

@@ -40,7 +40,7 @@ def _uri(text: str) -> Fault | None:
     return text_forms.no_system_place(path) or text_forms.no_link_local(text)
 
 
-def _token_uri(text: str) -> Fault | None:
+def _oauth_uri(text: str) -> Fault | None:
     if not text.startswith(("https://", "http://")):
         hint = "write https://host/path"
         return Fault("invalid-value", f"{shown(text)} is no address of a web server", hint)
@@ -102,9 +102,9 @@ CLIENT_SECRET: Key[str | None] = Key(
     "secret://name/key, of the same client.",
     example="secret://shop/client_secret",
 )
-TOKEN_URI: Key[str | None] = Key(
-    "token_uri",
-    Text((_token_uri,)),
+OAUTH_URI: Key[str | None] = Key(
+    "oauth_uri",
+    Text((_oauth_uri,)),
     None,
     "Address of the server that gives tokens; v1/oauth/tokens of the catalogue.",
     example="https://login.example/oauth/token",
@@ -125,7 +125,7 @@ USER: Key[str | None] = Key("user", Text(), None, "The user in PostgreSQL.", exa
 PASSWORD: Key[str | None] = Key(
     "password", Text((secret_fault,)), None, "secret://name/key", example="secret://shop/password"
 )
-_OAUTH = (CLIENT_ID, CLIENT_SECRET, TOKEN_URI, SCOPE)
+_OAUTH = (CLIENT_ID, CLIENT_SECRET, OAUTH_URI, SCOPE)
 _AWS = (SIGNING, REGION)
 _CATALOG = (URI, WAREHOUSE, TOKEN, *_OAUTH, *_AWS, NAME, USER, PASSWORD)
 

@@ -39,7 +39,7 @@ def login_of(job: ConnectorJob, uri: str) -> Login:
 
 
 def _given_token(settings: ConnectorSettings, catalogue: str) -> str:
-    uri = settings.get("catalog.token_uri", catalogue + TOKENS)
+    uri = settings.get("catalog.oauth_uri", catalogue + TOKENS)
     form = {
         "grant_type": "client_credentials",
         "client_id": resolved(settings["catalog.client_id"]),
@@ -52,7 +52,7 @@ def _given_token(settings: ConnectorSettings, catalogue: str) -> str:
             raise TaskFailure("unreachable", message, "infrastructure")
         if answer.status_code != 200:
             message = f"{uri} gives no token and answers {answer.status_code}"
-            hint = "correct `client_id`, `client_secret`, `scope` or `token_uri`"
+            hint = "correct `client_id`, `client_secret`, `scope` or `oauth_uri`"
             raise TaskFailure("credentials-refused", f"{message}: {hint}")
         token = json.loads(body_of(uri, answer)).get("access_token")
     if not isinstance(token, str) or not token:

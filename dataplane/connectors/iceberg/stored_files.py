@@ -20,7 +20,7 @@ STORES = ("gs", "abfs", "abfss")
 GOOGLE_TOKEN, SAS_TOKEN = "gcs.oauth2.token", "adls.sas-token"
 
 
-class StoredFile(InputFile):
+class IcebergObject(InputFile):
     """An object, which is the same until it is closed."""
 
     def __init__(self, location: str, access: StoreAccess) -> None:
@@ -54,7 +54,7 @@ class StoreFiles(PyArrowFileIO):
     def new_input(self, location: str) -> InputFile:  # type: ignore[override]  # no file of Arrow's
         if location.partition("://")[0] not in STORES:
             return super().new_input(location)
-        return StoredFile(location, StoreAccess(bearer=self._bearer(location)))
+        return IcebergObject(location, StoreAccess(bearer=self._bearer(location)))
 
     def _bearer(self, location: str) -> str:
         """The token of the catalogue; empty for the credentials of the environment."""

@@ -18,6 +18,7 @@ SQL = "transform: {sql: SELECT 1}"
 
 URL = "'jdbc:postgresql://h/d'"
 CATALOG = "uri: 'https://h'"
+CLIENT = "client_id: a, client_secret: secret://a/b"
 LINK_LOCAL = "http://169.254.169.254"
 TOPIC = "connector: kafka, servers: 'a:1', topic: t"
 
@@ -473,7 +474,10 @@ CASES = [
                 "literal-secret",
                 f"table: a.b, catalog: {{{CATALOG}, client_id: a, client_secret: ^abc}}",
             ),
-            ("place-refused", f"table: a.b, catalog: {{{CATALOG}, token_uri: ^'{LINK_LOCAL}/t'}}"),
+            (
+                "place-refused",
+                f"table: a.b, catalog: {{{CATALOG}, {CLIENT}, oauth_uri: ^'{LINK_LOCAL}/t'}}",
+            ),
             ("invalid-path", "path: ^'/t/*'"),
             ("place-refused", "path: ^/proc/t"),
         )

@@ -68,7 +68,7 @@ def test_a_client_gets_a_token_and_reads_with_it(web: Web) -> None:
 
 def test_a_token_server_of_its_own_and_a_scope(web: Web) -> None:
     give_token(web, "/oauth", "PRINCIPAL_ROLE:ALL")
-    named = {"catalog.token_uri": f"{web.url}/oauth", "catalog.scope": "PRINCIPAL_ROLE:ALL"}
+    named = {"catalog.oauth_uri": f"{web.url}/oauth", "catalog.scope": "PRINCIPAL_ROLE:ALL"}
     assert rows_of_job(rest_job(web, **OAUTH, **named)) == [{"id": 1, "name": "n1"}]
 
 
