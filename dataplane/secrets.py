@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 from base64 import b64encode
-from collections import ChainMap
+from collections import ChainMap, deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +42,10 @@ HIDDEN = "***"
 SHORTEST = 4  # characters: shorter values would be found in every other word
 # Of texts that may be secret: encodings, lines of a longer value, variables of others
 SHORTEST_PART = 8
+# Of values that other servers lend: a shorter one would hide words in the errors of others
+SHORTEST_LENT = 16
+LONGEST_LENT = 1 << 14
+MOST_LENT = 64
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
@@ -50,6 +54,7 @@ TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 _received: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
 _hidden: set[str] = set()  # every secret that is hidden, and other spellings of it
 _pattern: re.Pattern[str] | None = None  # of all that is known
+_lent: deque[tuple[str, ...]] = deque(maxlen=MOST_LENT)  # spellings of each, longest first
 _changing = threading.RLock()  # a handler of a signal may log
 
 
@@ -194,6 +199,17 @@ def remember(value: str) -> None:
                 _pattern = None
 
 
+def remember_lent(value: str) -> None:
+    """Hide a token or key that another server lends for a time, and that a new one will replace:
+    the last MOST_LENT are hidden. A value below SHORTEST_LENT is shown."""
+    if len(value) < SHORTEST_LENT:
+        return
+    spellings = tuple(sorted(set(_spellings(value)), key=len, reverse=True))
+    with _changing:
+        if spellings not in _lent:
+            _lent.append(spellings)
+
+
 def _spellings(part: str) -> Iterator[str]:
     yield from (part, quote(part, safe=""), quote(part), quote_plus(part), repr(part)[1:-1])
     yield from (json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1])
@@ -212,6 +228,10 @@ _URL_SAFE = str.maketrans("+/", "-_")
 def hidden(text: str) -> str:
     """The text with every known secret in it taken out, longest first."""
     global _pattern
+    with _changing:
+        lent = [spelling for spellings in _lent for spelling in spellings]
+    for spelling in lent:
+        text = text.replace(spelling, HIDDEN)
     if not _hidden:
         return text
     with _changing:

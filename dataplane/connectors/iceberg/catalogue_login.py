@@ -8,27 +8,34 @@ https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from dataplane.connectors.iceberg.answer_bytes import body_of
 from dataplane.contract.jobs import ConnectorJob, ConnectorSettings
-from dataplane.secrets import remember, resolved
+from dataplane.secrets import LONGEST_LENT, remember_lent, resolved
 from dataplane.storage.http_files import posted
+from dataplane.storage.service_hosts import leads_to_public
 from dataplane.storage.source_stores import StoreAccess
 from dataplane.task_failures import TaskFailure
 
 # The headers of a request by its address
 Login: TypeAlias = Callable[[str], Mapping[str, str]]
+LOGINS = ("catalog.signing", "catalog.client_id", "catalog.token")
 SCOPE = "catalog"  # of a token, as the protocol of Iceberg has it
 TOKENS = "/v1/oauth/tokens"  # below the address of a catalogue
+# https://datatracker.ietf.org/doc/html/rfc6749#appendix-A.12 ; a header holds no longer one
+_TOKEN = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_LENT}}}")
 
 
 def login_of(job: ConnectorJob, uri: str) -> Login:
-    """`uri`: of the catalogue. TaskFailure where the token server gives no token, or no keys of AWS
-    are there."""
+    """`uri`: of the catalogue. TaskFailure where the token server gives no token, no keys of AWS are
+    there, or the login would be readable on its way."""
     settings = job["settings"]
+    if any(name in settings for name in LOGINS):
+        _check_encrypted(uri)
     if "catalog.signing" in settings:
         return _signature(job, uri)
     token = resolved(settings.get("catalog.token", ""))
@@ -46,6 +53,7 @@ def _given_token(settings: ConnectorSettings, catalogue: str) -> str:
         "client_secret": resolved(settings["catalog.client_secret"]),
         "scope": settings.get("catalog.scope", SCOPE),
     }
+    _check_encrypted(uri)
     with posted(uri, form) as answer:
         if answer.status_code >= 500:
             message = f"{uri}: the token server answers {answer.status_code}"
@@ -55,10 +63,20 @@ def _given_token(settings: ConnectorSettings, catalogue: str) -> str:
             hint = "correct `client_id`, `client_secret`, `scope` or `oauth_uri`"
             raise TaskFailure("credentials-refused", f"{message}: {hint}")
         token = json.loads(body_of(uri, answer)).get("access_token")
-    if not isinstance(token, str) or not token:
-        raise TaskFailure("unreadable", f"{uri} answers without `access_token`")
-    remember(token)
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        message = f"{uri} answers without an `access_token` that a header can hold"
+        raise TaskFailure("unreadable", message)
+    remember_lent(token)
     return token
+
+
+def _check_encrypted(uri: str) -> None:
+    """TaskFailure for plain HTTP through the public internet. A service of the same network, as of
+    a cluster, may have no certificate."""
+    host = urlsplit(uri).hostname or ""
+    if uri.startswith("http://") and leads_to_public(host):
+        message = f"{uri}: logins go to hosts of the public internet by https:// alone"
+        raise TaskFailure("place-refused", f"{message}: write https://{host}")
 
 
 def _signature(job: ConnectorJob, catalogue: str) -> Login:

@@ -8,15 +8,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyiceberg.io import InputFile
 
-from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, STORES, StoreFiles
+from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.secrets import remember
+from dataplane.secrets import LONGEST_LENT, remember_lent
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.storage.source_stores import StoreAccess
@@ -34,9 +35,13 @@ STORE_PROPERTIES = (
     "s3.session-token",
     GOOGLE_TOKEN,
 )
-SHORTEST_KEY = 16  # characters; a shorter one would hide words in the errors of other tables
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+# Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
+# the refused places
+_IN_STORE = re.compile(
+    r"(?:s3[an]?|gs|abfss?)://[^/?#\s\\]+/(?!(?:.*/)?\.{1,2}(?:/|$))[^\x00-\x1f\x7f]+"
+)
 
 
 class TableFiles(StoreFiles):
@@ -78,12 +83,12 @@ class TableFiles(StoreFiles):
         scheme, _, path = self.parse_location(location)
         if scheme == "file":
             self._places.check_source(path)
-        elif scheme in ("s3", "s3a", "s3n", *STORES):
+        elif _IN_STORE.fullmatch(location):
             self._places.check_source(location)
         else:
-            message = f"{location}: files of Iceberg tables are read from local folders, S3, Google"
-            message = f"{message} and Azure"
-            raise TaskFailure("not-supported", message)
+            message = f"{location}: files of Iceberg tables are read from local folders, and from"
+            places = "s3://bucket/file, gs://bucket/file or abfss://container@account.../file"
+            raise TaskFailure("not-supported", f"{message} {places}")
 
 
 def _too_large(location: str) -> TaskFailure:
@@ -122,12 +127,18 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     }
     properties |= sas_tokens
     for name in ("s3.secret-access-key", "s3.session-token", GOOGLE_TOKEN, *sas_tokens):
-        if len(properties.get(name, "")) >= SHORTEST_KEY:
-            remember(properties[name])
+        _hide(name, properties.get(name, ""))
     properties |= {name: text for name, text in declared.items() if text}
     check_host(properties.get("s3.endpoint", ""))
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return TableFiles({"s3.region": region, **properties})
+
+
+def _hide(name: str, key: str) -> None:
+    """A key of the catalogue. TaskFailure for one that no store takes."""
+    if len(key) > LONGEST_LENT:
+        raise TaskFailure("unreadable", f"the catalogue gives a {name} that is too long")
+    remember_lent(key)
 
 
 def check_host(url: str) -> None:

@@ -13,12 +13,12 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from dataplane.connectors.iceberg.iceberg_listing import partitions
-from dataplane.secrets import hidden
+from dataplane.secrets import LONGEST_LENT, hidden
 from dataplane.task_failures import TaskFailure
 from tests.iceberg_tables import IcebergTables, rows_of
 from tests.servers.web import Web, web_server
 from tests.unit.iceberg.reading import rows_of_job
-from tests.unit.iceberg.rest_catalogue import rest_job, serve
+from tests.unit.iceberg.rest_catalogue import TABLE_PATH, rest_job, serve
 
 CLIENT, SECRET, TOKEN = "a-client-of-tests", "a-secret-of-the-client", "a-token-of-an-hour"
 KEYS = Credentials("AKIATESTS", "a-secret-key-of-tests", "a-session-token")
@@ -83,11 +83,57 @@ def test_a_client_that_is_refused_is_told_which_keys_to_correct(
     assert "another-secret" not in str(error)
 
 
-@pytest.mark.parametrize("answer", [b"{}", b"[]", b"no JSON", b'{"access_token": 1}'])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"{}",
+        b"[]",
+        b"no JSON",
+        b'{"access_token": 1}',
+        b'{"access_token": "a-token\\r\\nHost: other"}',
+        json.dumps({"access_token": "t" * (LONGEST_LENT + 1)}).encode(),
+    ],
+)
 def test_an_answer_without_a_token_is_a_clear_error(web: Web, answer: bytes) -> None:
     give_token(web)
     web.files["/v1/oauth/tokens"] = answer
     assert failure(rest_job(web, **OAUTH)).condition == "unreadable"
+
+
+def test_a_short_token_hides_no_words_of_others(web: Web) -> None:
+    give_token(web)
+    web.token = "Bearer table"
+    web.files["/v1/oauth/tokens"] = b'{"access_token": "table"}'
+    assert rows_of_job(rest_job(web, **OAUTH)) == [{"id": 1, "name": "n1"}]
+    assert hidden("a table") == "a table"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"catalog.uri": "http://8.8.8.8", "catalog.token": "secret://shop/key"},
+        {"catalog.uri": "http://8.8.8.8", **OAUTH},
+        {"catalog.oauth_uri": "http://0x08080808/token", **OAUTH},
+        {"catalog.uri": "http://[2001:4860:4860::8888]", **AWS},
+    ],
+)
+def test_no_login_goes_through_the_internet_as_plain_text(
+    web: Web, settings: dict[str, str]
+) -> None:
+    error = failure(rest_job(web, **settings))
+    assert error.condition == "place-refused"
+    assert "write https://" in str(error)
+    assert web.requests == []
+
+
+def test_a_signature_follows_no_redirect_to_another_host(web: Web) -> None:
+    web.is_signed = lambda path, headers: is_signed(web, path, headers)
+    with web_server() as other:
+        other.files[TABLE_PATH] = web.files[TABLE_PATH]
+        web.redirects[TABLE_PATH] = f"{other.url}{TABLE_PATH}"
+        assert rows_of_job(rest_job(web, **AWS)) == [{"id": 1, "name": "n1"}]
+        secrets = {"authorization", "x-amz-date", "x-amz-security-token"}
+        assert not secrets & other.headers.keys()
 
 
 def test_the_secret_of_a_client_follows_no_redirect(web: Web) -> None:

@@ -22,7 +22,7 @@ from dataplane.connectors.iceberg import deleted_positions, table_files
 from dataplane.connectors.iceberg.iceberg_listing import check, partitions
 from dataplane.connectors.iceberg.null_projection import NullProjection
 from dataplane.connectors.iceberg.table_files import open_files
-from dataplane.secrets import hidden
+from dataplane.secrets import LONGEST_LENT, hidden
 from dataplane.task_failures import TaskFailure
 from tests.iceberg_tables import IcebergTables, puffin_file, rows_of, vector
 from tests.servers.s3 import CREDENTIALS, S3
@@ -163,6 +163,33 @@ def test_a_catalogue_leads_to_no_refused_place(
     assert failure(rest_job(web)).condition == "place-refused"
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        "S3://lake/home/x",
+        "S3A://lake/home/x",
+        "s3://la\tke/home/x",
+        " s3://lake/home/x",
+        "s3:/lake/home/x",
+        "s3://lake/a/../home/x",
+        "s3://lake?/home/x",
+        "GS://lake/home/x",
+        "az://lake/home/x",
+    ],
+)
+def test_no_other_spelling_of_an_address_is_opened(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow takes them, and the refused places are written in one spelling."""
+    monkeypatch.setenv("HEADGATE_LAKE", "s3://lake/home")
+    job: Any = {"settings": {}}
+    files = open_files(job, {})
+    assert len(files.new_input("s3://other/home/x").location) > 0
+    with pytest.raises(TaskFailure, match="are read from local folders") as raised:
+        files.new_input(location)
+    assert raised.value.condition == "not-supported"
+
+
 @pytest.mark.parametrize("answer", [[1], "x", {"defaults": 1}, {"overrides": {"prefix": ".."}}])
 def test_an_answer_of_another_form_is_a_clear_error(web: Web, answer: object) -> None:
     web.files["/v1/config"] = json.dumps(answer).encode()
@@ -234,6 +261,8 @@ def test_declared_keys_of_a_store_take_no_token_of_the_catalogue() -> None:
     no_keys: Any = {"settings": {}}
     assert open_files(no_keys, {**vended, "s3.secret-access-key": "table"})
     assert hidden(f"a table, {'t' * 20}") == "a table, ***"
+    with pytest.raises(TaskFailure, match=r"s3\.session-token that is too long"):
+        open_files(no_keys, {"s3.session-token": "t" * (LONGEST_LENT + 1)})
 
 
 # --- NULL ---------------------------------------------------------------------------------------
