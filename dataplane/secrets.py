@@ -190,10 +190,8 @@ def remember(value: str) -> None:
     """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON,
     base64."""
     global _pattern
-    parts = [part for groups in _IN_URL.findall(value) for part in groups]
-    lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
     with _changing:
-        for part in {value, *parts, *lines}:
+        for part in _parts(value):
             if len(part) >= SHORTEST and part not in _hidden:
                 _hidden.update(_spellings(part))
                 _pattern = None
@@ -202,12 +200,19 @@ def remember(value: str) -> None:
 def remember_lent(value: str) -> None:
     """Hide a token or key that another server lends for a time, and that a new one will replace:
     the last MOST_LENT are hidden. A value below SHORTEST_LENT is shown."""
-    if len(value) < SHORTEST_LENT:
-        return
-    spellings = tuple(sorted(set(_spellings(value)), key=len, reverse=True))
+    parts = [part for part in _parts(value) if len(part) >= SHORTEST_LENT]
+    spellings = {spelling for part in parts for spelling in _spellings(part)}
+    longest_first = tuple(sorted(spellings, key=lambda text: (-len(text), text)))
     with _changing:
-        if spellings not in _lent:
-            _lent.append(spellings)
+        if parts and longest_first not in _lent:
+            _lent.append(longest_first)
+
+
+def _parts(value: str) -> set[str]:
+    """A value, the secret parts of a URL in it, and its lines."""
+    in_url = [part for groups in _IN_URL.findall(value) for part in groups]
+    lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
+    return {value, *in_url, *lines}
 
 
 def _spellings(part: str) -> Iterator[str]:

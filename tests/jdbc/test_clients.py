@@ -75,6 +75,7 @@ def test_an_address_has_the_form_of_its_driver(
         ("jdbc:redshift://127.0.0.1:1/shop", "connection-refused"),
         ("jdbc:redshift://no-such-host.invalid/shop", "host-unknown"),
         ("jdbc:snowflake://127.0.0.1:1/?db=SHOP", "bad-url"),
+        ("jdbc:snowflake://other.example%2f.snowflakecomputing.com/", "bad-url"),
         (f"{SNOWFLAKE_URL}?privatekey=Xyzzy", "bad-url"),
     ],
 )

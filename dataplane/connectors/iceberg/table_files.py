@@ -17,6 +17,7 @@ from pyiceberg.io import InputFile
 from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
+from dataplane.lakes.lake_addresses import endpoint_of
 from dataplane.secrets import LONGEST_LENT, remember_lent
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
@@ -37,6 +38,7 @@ STORE_PROPERTIES = (
 )
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+_AWS_S3 = re.compile(r"https://s3(?:\.[a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
 # Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
 # the refused places
 _IN_STORE = re.compile(
@@ -129,9 +131,20 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     for name in ("s3.secret-access-key", "s3.session-token", GOOGLE_TOKEN, *sas_tokens):
         _hide(name, properties.get(name, ""))
     properties |= {name: text for name, text in declared.items() if text}
+    if not access.endpoint:
+        _check_vended_endpoint(properties)
     check_host(properties.get("s3.endpoint", ""))
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return TableFiles({"s3.region": region, **properties})
+
+
+def _check_vended_endpoint(properties: Mapping[str, str]) -> None:
+    """TaskFailure where keys of this worker would sign for a server that a catalogue names."""
+    endpoint = properties.get("s3.endpoint", "").rstrip("/")
+    is_own = endpoint in ("", endpoint_of(os.environ).rstrip("/")) or _AWS_S3.fullmatch(endpoint)
+    if not is_own and "s3.access-key-id" not in properties:
+        message = f"the catalogue names the store {endpoint}, for which no keys of this worker sign"
+        raise TaskFailure("place-refused", f"{message}: give keys, or the endpoint, in `storage`")
 
 
 def _hide(name: str, key: str) -> None:

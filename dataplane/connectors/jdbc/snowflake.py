@@ -6,6 +6,7 @@ All connections read a table as of one time (`AT (TIMESTAMP => ...)`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +23,7 @@ from dataplane.connectors.jdbc.dialect import (
 )
 from dataplane.task_failures import TaskFailure
 
-HOSTS = (".snowflakecomputing.com", ".snowflakecomputing.cn")
+_HOST = re.compile(r"[a-z0-9][a-z0-9_.-]*\.snowflakecomputing\.(?:com|cn)")
 NANOSECONDS = "YYYY-MM-DD HH24:MI:SS.FF9"
 _CLIENTS = "25"  # begins codes of errors that the client gives
 # Parameters of a URL, and their names in the connector
@@ -94,7 +95,7 @@ class Snowflake(DatabaseDialect):
     def plain_url(self, url: str) -> str:
         """TaskFailure for a host that is no account of Snowflake."""
         host = urlsplit(url.removeprefix("jdbc:")).hostname or ""
-        if not host.endswith(HOSTS):
+        if not _HOST.fullmatch(host):
             message = f"the URL names no account of Snowflake: write {self.example}"
             raise TaskFailure("bad-url", message)
         return url

@@ -251,6 +251,22 @@ def test_keys_of_a_store_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.condition == "unreadable"
 
 
+def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWORKER")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
+    job: Any = {"settings": {}}
+    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example"):
+        with pytest.raises(TaskFailure, match="no keys of this worker sign") as raised:
+            open_files(job, {"s3.endpoint": endpoint})
+        assert raised.value.condition == "place-refused"
+        assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
+    for own in ("http://127.0.0.1:9000", "https://s3.eu-west-1.amazonaws.com"):
+        assert open_files(job, {"s3.endpoint": own}).properties["s3.endpoint"] == own
+
+
 def test_declared_keys_of_a_store_take_no_token_of_the_catalogue() -> None:
     vended = {"s3.access-key-id": "a", "s3.session-token": "t" * 20, "s3.region": "eu-west-1"}
     keys = {"storage.access_key_id": "b", "storage.secret_access_key": "c" * 20}

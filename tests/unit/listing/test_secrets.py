@@ -147,6 +147,8 @@ def test_the_last_values_that_others_lend_are_hidden() -> None:
         remember_lent(name)
     assert hidden(f"{names[1]}, {quote(names[-1], safe='')}") == "***, ***"
     assert hidden(names[0]) == names[0]
+    remember_lent(f"sv=2026&sig={names[0]}")
+    assert hidden(f"?sig={names[0]}&sv=2026") == "?sig=***&sv=2026"
     assert len(secrets._lent) == secrets.MOST_LENT
     assert secrets._hidden == set()
 
