@@ -31,8 +31,8 @@ _TOKEN = re.compile(rf"[\x21-\x7e]{{1,{LONGEST_LENT}}}")
 
 
 def login_of(job: ConnectorJob, uri: str) -> Login:
-    """`uri`: of the catalogue. TaskFailure where the token server gives no token, no keys of AWS are
-    there, or the login would be readable on its way."""
+    """`uri`: of the catalogue. TaskFailure where the token server gives no token, no keys of AWS
+    are there, or the login would be readable on its way."""
     settings = job["settings"]
     if any(name in settings for name in LOGINS):
         _check_encrypted(uri)

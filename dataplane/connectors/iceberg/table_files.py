@@ -38,6 +38,7 @@ STORE_PROPERTIES = (
 )
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,50}")
 _AWS_S3 = re.compile(r"https://s3(?:\.[a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
 # Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
 # the refused places
@@ -119,9 +120,21 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
         "s3.secret-access-key": access.secret_access_key,
         "s3.session-token": access.session_token,
     }
-    properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
+    properties = _store_properties(vended)
     if access.access_key_id:  # a token of other keys would make these invalid
         properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
+    properties |= {name: text for name, text in declared.items() if text}
+    if not access.endpoint:
+        _check_vended_endpoint(properties)
+    check_host(properties.get("s3.endpoint", ""))
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    return TableFiles({"s3.region": region, **properties})
+
+
+def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
+    """What a catalogue says about the store, of what is used. Its keys are hidden from now on.
+    TaskFailure for a region that is no name: it becomes a part of the host."""
+    properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
     sas_tokens = {
         name: str(text)
         for name, text in vended.items()
@@ -130,12 +143,9 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     properties |= sas_tokens
     for name in ("s3.secret-access-key", "s3.session-token", GOOGLE_TOKEN, *sas_tokens):
         _hide(name, properties.get(name, ""))
-    properties |= {name: text for name, text in declared.items() if text}
-    if not access.endpoint:
-        _check_vended_endpoint(properties)
-    check_host(properties.get("s3.endpoint", ""))
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    return TableFiles({"s3.region": region, **properties})
+    if not _REGION.fullmatch(properties.get("s3.region", "none")):
+        raise TaskFailure("unreadable", "the catalogue gives an s3.region that is no name")
+    return properties
 
 
 def _check_vended_endpoint(properties: Mapping[str, str]) -> None:
