@@ -197,10 +197,10 @@ def remember(value: str) -> None:
                 _pattern = None
 
 
-def remember_lent(value: str) -> None:
+def remember_lent(key: str) -> None:
     """Hide a token or key that another server lends for a time, and that a new one will replace:
-    the last MOST_LENT are hidden. A value below SHORTEST_LENT is shown."""
-    parts = [part for part in _parts(value) if len(part) >= SHORTEST_LENT]
+    the last MOST_LENT are hidden. One below SHORTEST_LENT is shown."""
+    parts = [part for part in _parts(key) if len(part) >= SHORTEST_LENT]
     spellings = {spelling for part in parts for spelling in _spellings(part)}
     longest_first = tuple(sorted(spellings, key=lambda text: (-len(text), text)))
     with _changing:
@@ -208,11 +208,11 @@ def remember_lent(value: str) -> None:
             _lent.append(longest_first)
 
 
-def _parts(value: str) -> set[str]:
-    """A value, the secret parts of a URL in it, and its lines."""
-    in_url = [part for groups in _IN_URL.findall(value) for part in groups]
-    lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
-    return {value, *in_url, *lines}
+def _parts(secret: str) -> set[str]:
+    """A secret, the secret parts of a URL in it, and its lines."""
+    in_url = [part for groups in _IN_URL.findall(secret) for part in groups]
+    lines = [line for line in secret.splitlines() if len(line) >= SHORTEST_PART]
+    return {secret, *in_url, *lines}
 
 
 def _spellings(part: str) -> Iterator[str]:
