@@ -132,7 +132,7 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
 
 
 def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
-    """What a catalogue says about the store, of what is used. Its keys are hidden from now on.
+    """The properties of a store that are used, by a catalogue. Its keys are hidden from now on.
     TaskFailure for a region that is no name: it becomes a part of the host."""
     properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
     sas_tokens = {
