@@ -73,7 +73,7 @@ HIVE_PARTITIONING: Key[bool | None] = Key(
     "earlier versions.",
     example=False,
 )
-_SECRET = Text((_reference,))
+SECRET = Text((_reference,))  # a reference; a plain text where it is no secret
 ENDPOINT: Key[str | None] = Key(
     "endpoint",
     Text(
@@ -91,14 +91,14 @@ REGION: Key[str | None] = Key(
     example="eu-central-1",
 )
 ACCESS_KEY: Key[str | None] = Key(
-    "access_key_id", _SECRET, None, "secret://name/key", example="secret://shop/id"
+    "access_key_id", SECRET, None, "secret://name/key", example="secret://shop/id"
 )
 SECRET_KEY: Key[str | None] = Key(
-    "secret_access_key", _SECRET, None, "secret://name/key", example="secret://shop/key"
+    "secret_access_key", SECRET, None, "secret://name/key", example="secret://shop/key"
 )
 TOKEN: Key[str | None] = Key(
     "session_token",
-    _SECRET,
+    SECRET,
     None,
     "secret://name/key, for credentials that end.",
     example="secret://shop/session",

@@ -17,6 +17,9 @@ SQL = "transform: {sql: SELECT 1}"
 
 
 URL = "'jdbc:postgresql://h/d'"
+CATALOG = "uri: 'https://h'"
+CLIENT = "client_id: a, client_secret: secret://a/b"
+LINK_LOCAL = "http://169.254.169.254"
 TOPIC = "connector: kafka, servers: 'a:1', topic: t"
 
 
@@ -460,7 +463,21 @@ CASES = [
             ("place-refused", "table: a.b, catalog: {uri: ^'http://169.254.169.254'}"),
             ("invalid-value", "path: /t, snapshot: ^-1"),
             ("not-supported", "path: ^'https://h/t'"),
-            ("not-supported", "path: ^'gs://bucket/t'"),
+            ("not-supported", "path: ^'hdfs://host/t'"),
+            ("missing-key", f"table: a.b, catalog: ^{{{CATALOG}, client_id: secret://a/b}}"),
+            ("missing-key", f"table: a.b, catalog: ^{{{CATALOG}, signing: glue}}"),
+            (
+                "conflicting-keys",
+                f"table: a.b, catalog: ^{{{CATALOG}, token: secret://a/b, signing: glue, region: x}}",
+            ),
+            (
+                "literal-secret",
+                f"table: a.b, catalog: {{{CATALOG}, client_id: a, client_secret: ^abc}}",
+            ),
+            (
+                "place-refused",
+                f"table: a.b, catalog: {{{CATALOG}, {CLIENT}, oauth_uri: ^'{LINK_LOCAL}/t'}}",
+            ),
             ("invalid-path", "path: ^'/t/*'"),
             ("place-refused", "path: ^/proc/t"),
         )
