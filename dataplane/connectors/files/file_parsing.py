@@ -22,13 +22,13 @@ from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
-from dataplane.connectors.files.reader_options import CORRUPT, has_header, reader
+from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT, has_header, reader
 from dataplane.connectors.files.source_bytes import one_of, open_source, reported_path
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ParseJob, SourceJob
 from dataplane.contract.joins import join
-from dataplane.contract.results import LABEL, Metrics, TaskError
+from dataplane.contract.results import FILE, LABEL, Metrics, TaskError
 from dataplane.contract.schemas import (
     NO_COLUMNS,
     Field,
@@ -47,6 +47,7 @@ from dataplane.fragments.content import quoted
 from dataplane.fragments.file_links import OBJECT
 from dataplane.fragments.spark.row_conditions import (
     nothing_written,
+    record_text,
     sorted_out,
     write_kept,
     write_sorted_out,
@@ -132,9 +133,10 @@ def as_expected(
     labels: Sequence[str],
     result: Schema,
     lacking: Schema,
+    bad_records: DataFrame | None = None,
 ) -> dict[str, Written]:
     """The fragments of labelled rows, of which those are left out that are not as they are expected
-    to be."""
+    to be. `bad_records`: as in `write_sorted_out`."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_kept(attempt, rows, labels)
@@ -142,7 +144,7 @@ def as_expected(
         rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect
     )
     own = expected.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
-    return write_sorted_out(attempt, own, labels)
+    return write_sorted_out(attempt, own, labels, bad_records)
 
 
 def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
@@ -235,8 +237,13 @@ class _Batch:
             DataFrame.unionAll,
             [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)],
         )
-        written = as_expected(attempt, rows, labels, self._result, self._lacking)
-        return with_dropped(written, read) if self._drops else written
+        bad_records = None
+        if self._quarantines:
+            bad = [self._bad_records(df, scan) for df, scan in zip(read, scans, strict=True)]
+            bad_records = reduce(DataFrame.unionAll, bad)
+        written = as_expected(attempt, rows, labels, self._result, self._lacking, bad_records)
+        is_counted = self._quarantines or not self._drops
+        return written if is_counted else with_dropped(written, read)
 
     def times_of_day(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         attempt = self._attempt
@@ -267,10 +274,13 @@ class _Batch:
 
     @property
     def _drops(self) -> bool:
-        return self._attempt.claim["job"]["on_bad_record"] == "drop" and self._format in (
-            "csv",
-            "json",
-        )
+        """Whether bad records are marked and left out, and are no errors."""
+        is_text = self._format in ("csv", "json")
+        return is_text and self._attempt.claim["job"]["on_bad_record"] != "fail"
+
+    @property
+    def _quarantines(self) -> bool:
+        return self._attempt.claim["job"]["on_bad_record"] == "quarantine"
 
     # what is read together
 
@@ -322,7 +332,8 @@ class _Batch:
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, where metadata or values
         of folders are needed, the facts of the file."""
-        is_reported = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
+        metadata = self._attempt.claim["job"]["metadata"]
+        is_reported = bool(metadata or scan.folders.names or self._quarantines)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
@@ -336,6 +347,8 @@ class _Batch:
             numbered=is_reported,
             located=scan.has_nanos,
         )
+        if self._quarantines:
+            rows = rows.withColumn(RECORD_TEXT, _record_of(scan.columns))
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
         if not is_reported:
@@ -383,6 +396,14 @@ class _Batch:
         sound = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
         return sound.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
+    def _bad_records(self, rows: DataFrame, scan: Scan) -> DataFrame:
+        """Rows of bad records: the values that could be read, the label, the text, the name of
+        the file."""
+        own = [self._column(f, scan) for f in self._result["fields"]]
+        bad = rows.filter(F.col(CORRUPT).isNotNull())
+        name, _ = _METADATA["name"]
+        return bad.select(*own, LABEL, record_text(F.col(RECORD_TEXT)), F.col(name).alias(FILE))
+
     def _column(self, column: Field, scan: Scan) -> Column:
         folders, own = scan.folders, self._own(column, scan)
         return folders.value(column, own) if column["name"] in folders.names else own
@@ -397,6 +418,13 @@ class _Batch:
         if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
             return own
         return _absent(column)
+
+
+def _record_of(columns: Sequence[str]) -> Column:
+    """The text of a record. Spark gives that of a malformed one. Others are bad by a number that is
+    not held, or by a folder: of these it is the values as JSON."""
+    values = F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)))
+    return F.coalesce(F.col(CORRUPT), values)
 
 
 def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:
