@@ -60,7 +60,10 @@ from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 from dataplane.task_failures import TaskFailure
 
+LIST_CHARACTERS = 1000  # of a list of JSON that are kept with each of its elements
+_LIST = r"\A\s*\["
 _MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
+_FILE_NAME, _MODIFIED = "__headgate_file", "__headgate_modified"  # of the file of a row
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -348,7 +351,7 @@ class _Batch:
             located=scan.has_nanos,
         )
         if self._quarantines:
-            rows = rows.withColumn(RECORD_TEXT, _record_of(scan.columns))
+            rows = rows.withColumn(RECORD_TEXT, _record_of(scan.columns, self._format))
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
         if not is_reported:
@@ -373,11 +376,14 @@ class _Batch:
                 source["modified_ms"],
             )
             facts.append((*common, *folders.row(source)))
-        kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
-        rows = session.createDataFrame(facts, kinds + folders.kinds)
-        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop(
-            "modified_ms"
+        kinds = (
+            f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, "
+            f"{_FILE_NAME} STRING, {_MODIFIED} BIGINT"
         )
+        rows = session.createDataFrame(facts, kinds + folders.kinds)
+        columns = {"name": F.col(_FILE_NAME), "modified": F.timestamp_millis(_MODIFIED)}
+        metadata = self._attempt.claim["job"]["metadata"]
+        return rows.withColumns({_METADATA[key][0]: columns[key] for key in metadata})
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that are not needed are texts: each value fits
@@ -401,8 +407,8 @@ class _Batch:
         the file."""
         own = [self._column(f, scan) for f in self._result["fields"]]
         bad = rows.filter(F.col(CORRUPT).isNotNull())
-        name, _ = _METADATA["name"]
-        return bad.select(*own, LABEL, record_text(F.col(RECORD_TEXT)), F.col(name).alias(FILE))
+        record = record_text(F.col(RECORD_TEXT))
+        return bad.select(*own, LABEL, record, F.col(_FILE_NAME).alias(FILE))
 
     def _column(self, column: Field, scan: Scan) -> Column:
         folders, own = scan.folders, self._own(column, scan)
@@ -415,16 +421,23 @@ class _Batch:
             return exact(own, scan.types[column["name"]], column["type"], refuse).alias(
                 column["name"]
             )
-        if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
+        metadata = [_METADATA[key][0] for key in self._attempt.claim["job"]["metadata"]]
+        if column["name"] in (*scan.columns, *metadata):
             return own
         return _absent(column)
 
 
-def _record_of(columns: Sequence[str]) -> Column:
+def _record_of(columns: Sequence[str], format: str) -> Column:
     """The text of a record. Spark gives that of a malformed one. Others are bad by a number that is
-    not held, or by a folder: of these it is the values as JSON."""
+    not held, or by a folder: of these it is the values as JSON.
+
+    Of a list of JSON with a bad element, Spark gives the text of the list with each element."""
     values = F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)))
-    return F.coalesce(F.col(CORRUPT), values)
+    text = F.col(CORRUPT)
+    if format == "json":
+        start = F.substring(text, 1, LIST_CHARACTERS)
+        text = F.when(start.rlike(_LIST), start).otherwise(text)
+    return F.coalesce(text, values)
 
 
 def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:

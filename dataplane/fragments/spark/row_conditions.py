@@ -83,9 +83,10 @@ def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
     for check in expect["drop"]:
         yield _condition(rows, check)
         added = [REASON, *check.get("record_columns", ())] if check.get("quarantine") else []
-        for name in set(added).intersection(rows.columns):
+        if reserved := [name for name in added if name in rows.columns]:
             raise TaskFailure(
-                "RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {name!r}"
+                "RESERVED_COLUMN",
+                f"a column of rows to be quarantined may not be named {reserved[0]!r}",
             )
 
 
