@@ -44,7 +44,11 @@ def test_bad_records_are_set_aside_until_their_file_is_corrected(tmp_path: Path)
         ]
         [check] = shop.ask("checks", "shop.orders")["items"]
         assert (check["name"], check["failing"]) == ("bad_record", 1)
-        shop.write("data/a.csv", "id,amount\n1,10\n2,20\n")
+        assert shop.counted()["rows.dropped"] == 1
+        (tmp_path / "data/a.csv").rename(tmp_path / "data/c.csv")
+        shop.run("shop.yaml").assert_up_to_date()
+        assert [row["_file"] for row in shop.ask("preview", "shop.orders__quarantine")] == ["c.csv"]
+        shop.write("data/c.csv", "id,amount\n1,10\n2,20\n")
         run = shop.run("shop.yaml")
         run.assert_up_to_date()
         assert shop.ask("preview", "shop.orders__quarantine") == []

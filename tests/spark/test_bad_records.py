@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dataplane.connectors.files.file_parsing import LIST_CHARACTERS
 from dataplane.contract.jobs import DropRule
 from dataplane.contract.results import TaskResult
 from dataplane.fragments.spark.row_conditions import RECORD_CHARACTERS
@@ -74,6 +75,28 @@ def test_the_texts_of_bad_lines_of_json_are_bounded(lake: Lake) -> None:
         '{"a": "one"}',
         long[:RECORD_CHARACTERS],
     ]
+
+
+def test_elements_of_a_bad_list_have_the_start_of_its_text(lake: Lake) -> None:
+    """Spark gives the whole list with each element. So its size would be squared."""
+    numbers = ", ".join(f'{{"a": {number}}}' for number in range(200))
+    bad = f'[{numbers}, {{"a": "x"}}]'
+    source = lake.source("list.json", f'{bad}\n{{"a": 5}}\n')
+    task = {"columns": schema_of(lake.spark, "a INT"), "objects": [source]}
+    (result,) = lake.run("parse", quarantining("json"), [task])
+    assert lake.rows(result) == [{"a": 5}]
+    rows = quarantined(lake, result)
+    assert {row["a"] for row in rows} == {None, *range(200)}
+    assert {row["_record"] for row in rows} == {bad[:LIST_CHARACTERS]}
+
+
+def test_a_file_may_have_a_column_with_the_name_of_metadata(lake: Lake) -> None:
+    source = lake.source("a.csv", "a,_source_name\n1,x\nzz,y\n", ["a", "_source_name"])
+    task = {"columns": schema_of(lake.spark, "a INT, _source_name STRING"), "objects": [source]}
+    (result,) = lake.run("parse", quarantining("csv"), [task])
+    assert lake.rows(result) == [{"a": 1, "_source_name": "x"}]
+    [row] = quarantined(lake, result)
+    assert (row["_source_name"], row["_file"]) == ("y", "a.csv")
 
 
 def test_values_stand_for_a_record_that_is_bad_by_a_number_or_a_folder(lake: Lake) -> None:

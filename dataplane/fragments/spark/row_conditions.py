@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -243,7 +243,7 @@ def _quarantined(
     if not parts:
         return {label: Written(full_schema) for label in labels}
     # In the session of the first: bad records are read by its settings
-    united = reduce(lambda some, others: some.unionByName(others, allowMissingColumns=True), parts)
+    united = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
     ordered = united.select(*(quoted(f["name"]) for f in full_schema["fields"]), LABEL)
     rejected = write_many(attempt, ordered, [label + TAKEN_OUT for label in labels])
     return {label: replace(rejected[label + TAKEN_OUT], schema=full_schema) for label in labels}
