@@ -431,7 +431,7 @@ def _record_of(columns: Sequence[str], format: str) -> Column:
     """The text of a record. Spark gives that of a malformed one. Others are bad by a number that is
     not held, or by a folder: of these it is the values as JSON.
 
-    Of a list of JSON with a bad element, Spark gives the text of the list with each element."""
+    If a list of JSON has a bad element, Spark repeats the text of the list for each element."""
     values = F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)))
     text = F.col(CORRUPT)
     if format == "json":

@@ -41,8 +41,8 @@ def shaped(
     only = _required(kind)
     if drops:
         error = F.col(f"{VALUE}.error")
-        value = F.col("value") if schema is not None else _unframed(F.col("value"))
-        parsed = parsed.withColumns({CORRUPT: error, RECORD_TEXT: _text(value)})
+        own_bytes = _unframed(F.col("value")) if schema is None else F.col("value")
+        parsed = parsed.withColumns({CORRUPT: error, RECORD_TEXT: _text(own_bytes)})
         others = (*others, CORRUPT, RECORD_TEXT)
         only = F.when(error.isNull(), F.col(f"{VALUE}.value"))
     own = [F.col(f"{VALUE}.{quoted(f.name)}") for f in kind]
@@ -138,11 +138,11 @@ def _unframed(value: Column) -> Column:
     return F.when(is_framed, F.substring(value, HEAD + 1, MOST_BYTES)).otherwise(value)
 
 
-def _text(value: Column) -> Column:
-    """The bytes of a value as text. If they are no UTF-8, or have a zero as Avro does, they are
+def _text(own_bytes: Column) -> Column:
+    """The bytes of a value as text. If they are no UTF-8, or have a zero as those of Avro, they are
     hexadecimal digits: 0x00FF."""
-    text = value.cast("string")
-    digits = F.hex(F.substring(value, 1, RECORD_CHARACTERS // 2))
+    text = own_bytes.cast("string")
+    digits = F.hex(F.substring(own_bytes, 1, RECORD_CHARACTERS // 2))
     is_text = F.is_valid_utf8(text) & ~text.contains("\0")
     return F.when(is_text, text).otherwise(F.concat(F.lit("0x"), digits))
 
