@@ -90,7 +90,7 @@ WORDS: Mapping[str, str] = {
     "stale": "what the dataset is made of has changed; it is computed next",
     "overdue": "the newest data is older than the `freshness` of the dataset allows",
     "blocked": "a dataset upstream failed; it goes on once that is mended",
-    "quarantine": "rows that an expectation took out, as a dataset of its own",
+    "quarantine": "bad records, and rows that an expectation took out, as a dataset of its own",
     "branch": "a copy of all dataflows to edit in; shares the data of main until it differs",
     "feed": "a dataset that is offered to other namespaces, with a contract of columns",
     "late file": "a file of an earlier period that arrives after that period was computed",

@@ -22,8 +22,8 @@ from controlplane.core.blueprint.common_keys import (
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
-from controlplane.core.blueprint.expectations import EXPECT
-from controlplane.core.blueprint.format_options import report_options
+from controlplane.core.blueprint.expectations import EXPECT, with_records
+from controlplane.core.blueprint.format_options import report_options, report_quarantine
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
@@ -121,6 +121,7 @@ READ_KEYS = (
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
+    report_quarantine(fields, fields[FORMAT], reading)
     is_watched = fields[FOLDER_REFRESH].is_watched
     notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(
@@ -325,7 +326,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         priority=fields[PRIORITY],
         resources=cast("Size", fields[RESOURCES]),
         retention=fields[RETENTION],
-        expect=fields[EXPECT],
+        expect=with_records(fields[EXPECT], body, key.place, reading),
         freshness_s=fields[FRESHNESS],
         max_recompute=fields[MAX_RECOMPUTE],
         volatile=fields[VOLATILE],

@@ -121,7 +121,7 @@ def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
         return False
     if not isinstance(outcome, Written):
         return outcome["kind"] == "user"
-    has_dropped = job["on_bad_record"] == "drop" and outcome.metrics.get("dropped_rows", 0) > 0
+    has_dropped = job["on_bad_record"] != "fail" and outcome.metrics.get("dropped_rows", 0) > 0
     return has_dropped or look == DOUBTFUL_NUMBERS
 
 

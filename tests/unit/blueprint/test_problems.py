@@ -295,7 +295,7 @@ CASES = [
     ("invalid-value", read("refresh: ^'cron: 0 6 * *'")),
     ("invalid-value", read("refresh: ^'cron: 0 6 30 2 *'")),
     ("not-supported", read("refresh: ^continuous")),
-    ("not-supported", read("on_bad_record: ^quarantine")),
+    ("invalid-value", read("on_bad_record: ^keep")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
     # what lasts
     *(("invalid-value", component(f"{SQL}\nvolatile: ^{v}")) for v in ("weekly", "'true'")),
