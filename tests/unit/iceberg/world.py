@@ -58,14 +58,14 @@ class Catalogue:
         assert error["code"] == answer.status_code
         return answer.status_code, error["type"]
 
-    def planned(self, filter: Any = None, **other: Any) -> list[dict[str, Any]]:
+    def planned(self, filter: Any = None, table: str = TABLE, **other: Any) -> list[dict[str, Any]]:
         """The files of all pages of a plan."""
-        page = self.post(f"{TABLE}/plan", {"filter": filter, **other})
+        page = self.post(f"{table}/plan", {"filter": filter, **other})
         assert page["status"] == "completed"
         files = list(page["file-scan-tasks"])
         while page["plan-tasks"]:
             (task,) = page["plan-tasks"]
-            page = self.post(f"{TABLE}/tasks", {"plan-task": task})
+            page = self.post(f"{table}/tasks", {"plan-task": task})
             files += page["file-scan-tasks"]
         return [task["data-file"] for task in files]
 
