@@ -6,6 +6,8 @@
       |
     copying         a dataflow of its own, `import_shop_totals`, reads the table and partitions its
       |             rows as the component does. Nothing of the component has changed so far
+    verifying       if requested: the code computes a sample of partitions (`import_sample`). Where
+      |             one differs, nothing is imported
     imported        one transaction: the component gets a salt, its rows are remembered under it
                     for the present inputs, and the dataflow of the import ends
 
@@ -25,7 +27,7 @@ from controlplane.core.blueprint.model import KeyColumn
 from controlplane.core.blueprint.text_forms import LONGEST_NAME
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import ImportRefused, NotFound
-from controlplane.core.model.answers import ImportAnswer
+from controlplane.core.model.answers import ImportAnswer, ImportSample
 from controlplane.core.model.events import Event
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.plan import Decision, Planning
@@ -40,7 +42,7 @@ from controlplane.core.review.review_values import KnownSchema
 from controlplane.core.tree import Entry
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches
+from controlplane.operations.desired import blueprints, branches, import_sample
 from controlplane.operations.desired.compile_edit import edit_of
 from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
 from controlplane.operations.planning import edit_review
@@ -58,12 +60,14 @@ MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """The table `source` (of `FORMS`), and the columns of it that make the partition keys of a
-    component which is read by the partitions of its inputs."""
+    component which is read by the partitions of its inputs. `verify`: how many partitions are
+    computed and compared before the import."""
 
     branch: str
     target: str
     source: str
     key: Sequence[str] = ()
+    verify: int = 0
 
     @property
     def dataflow(self) -> str:
@@ -268,6 +272,12 @@ def _import_copied(
     if copied.status != "up_to_date":
         return _standstill(copied)
     rows = tx.states.newest(request.branch, [request.rows])[request.rows]
+    if request.verify:
+        sample = _sample(ctx, tx, request, rows)
+        answer["sample"] = sample
+        if sample["waiting"] or sample["differing"]:
+            answer["state"] = "verifying" if sample["waiting"] else "differs"
+            return answer
     tx.blueprints.force(request.branch, [request.target])
     _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
     case = _case(facts, request)
@@ -281,6 +291,18 @@ def _import_copied(
     _note(ctx, tx, request, rows)
     _end(ctx, tx, request)
     return {**answer, "state": "imported", "partitions": rows.partitions, "rows": rows.rows}
+
+
+def _sample(ctx: Context, tx: Tx, request: ImportRequest, rows: State) -> ImportSample:
+    """The comparison of some copied partitions with those that the component computes. Raises
+    ImportRefused."""
+    flow = request.target.partition(".")[0]
+    _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
+    case = _case(facts, request)
+    is_renamed = _root(tx, case, rows) != rows.root
+    keys = import_sample.sample_keys(tx.nodes, rows.root, request.verify)
+    names = {_plain(key) if is_renamed else key: key for key in keys}
+    return import_sample.check_sample(tx, facts, case, rows, names)
 
 
 def _failure(decision: Decision) -> ImportRefused:
@@ -372,6 +394,8 @@ def _plain(key: str) -> str:
 
 def _note(ctx: Context, tx: Tx, request: ImportRequest, rows: State) -> None:
     after = {"from": request.source, "rows": rows.rows, "partitions": rows.partitions}
+    if request.verify:
+        after["verified"] = min(request.verify, rows.partitions)
     note_change(ctx, tx, "import", request.target, after=after, branch=request.branch)
     body = {"actor": ctx.actor}
     tx.events.put([Event("operator.import", request.target, 1, body, branch=request.branch)])
