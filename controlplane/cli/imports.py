@@ -56,6 +56,14 @@ def import_table(
             help="Compute N partitions and compare them; import nothing if one differs.",
         ),
     ] = 0,
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link",
+            help="Take Parquet files as they are, linked or copied by their store; {word} in"
+            " parquet:FOLDER/{word}.parquet makes the partition key.",
+        ),
+    ] = False,
     override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
@@ -73,6 +81,7 @@ def import_table(
             table,
             key=key or [],
             verify=verify,
+            link=link,
             branch=branch,
             override=override,
         )

@@ -23,12 +23,14 @@ class Import(ClosedBody):
     """`from`: the table, as `delta:PATH`, `iceberg:PATH`, `parquet:FOLDER` or
     `dataset:DATAFLOW.DATASET`. `key`: its columns that make the partition keys of the inputs, for a
     target that reads them `each`. `verify`: how many partitions the code of the target computes
-    before the import, to be compared with those of the table."""
+    before the import, to be compared with those of the table. `link`: files of Parquet are taken as
+    they are; `{word}` in their path makes the partition key."""
 
     target: str = Field(max_length=1000)
     source: str = Field(alias="from", max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")
     key: list[str] = Field(default=[], max_length=100)
     verify: int = Field(default=0, ge=0, le=import_sample.MOST)
+    link: bool = False
 
 
 @router.answers(rest.IMPORT)
@@ -50,7 +52,7 @@ def _proceed(
     if target is None or "." not in target:
         raise NotFound("there is no dataset of this name")
     key = tuple(options.key)
-    request = ImportRequest(branch, target, options.source, key, options.verify)
+    request = ImportRequest(branch, target, options.source, key, options.verify, options.link)
     questions = partial(table_import.questions, call.context, branch, target)
     deadline = time.monotonic() + timeout_s
     with answered(call, branch, questions, deadline, timeout_s) as unanswered:

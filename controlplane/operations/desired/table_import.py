@@ -18,8 +18,10 @@ and goes on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from controlplane.core import tree
 from controlplane.core.blueprint import QUARANTINE
@@ -54,6 +56,8 @@ from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
 MOVING = ("stale", "building")  # as a copy is that goes on by itself
+MOST_LINKED = 1 << 40  # bytes of files that are linked as one partition
+_PLACEHOLDER = re.compile(r"\{\w+\}")  # of a template of partition keys
 MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the inputs
 
 
@@ -61,13 +65,15 @@ MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the
 class ImportRequest:
     """The table `source` (of `FORMS`), and the columns of it that make the partition keys of a
     component which is read by the partitions of its inputs. `verify`: how many partitions are
-    computed and compared before the import."""
+    computed and compared before the import. `link`: the files of the table are taken as they are,
+    so their names make the partition keys."""
 
     branch: str
     target: str
     source: str
     key: Sequence[str] = ()
     verify: int = 0
+    link: bool = False
 
     @property
     def dataflow(self) -> str:
@@ -195,24 +201,32 @@ def _blueprint(
     node: Transform, request: ImportRequest, columns: dict[str, str]
 ) -> dict[str, object]:
     """The table read with these columns, and its rows in the partitions of the component."""
+    return {
+        "dataflow": request.dataflow,
+        "description": f"copies {request.source} for an import into {request.target}",
+        "timezone": str(node.spark["timezone"]),
+        "components": _components(node, request, columns),
+    }
+
+
+def _components(
+    node: Transform, request: ImportRequest, columns: dict[str, str]
+) -> dict[str, object]:
     kind, _, place = request.source.partition(":")
     schema = ", ".join(f"{_quoted(name)} {ddl}" for name, ddl in columns.items())
+    declared = {"refresh": "manual", "schema": schema, "schema_change": "fail"}
+    if request.link:
+        return {"rows": {"read": {**_linked_place(node, request), **declared}}}
     components: dict[str, object] = {}
     table = place if kind == "dataset" else "source"
     if kind != "dataset":
-        read = {**_place(kind, place), "refresh": "manual"}
-        components["source"] = {"read": {**read, "schema": schema, "schema_change": "fail"}}
+        components["source"] = {"read": {**_place(kind, place), **declared}}
     sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {table}"
     transform: dict[str, object] = {"sql": sql, "inputs": {table: "all"}}
     if parts := _key_parts(node, request):
         transform["partition_by"] = parts
     components["rows"] = {"transform": transform}
-    return {
-        "dataflow": request.dataflow,
-        "description": f"copies {request.source} for an import into {request.target}",
-        "timezone": str(node.spark["timezone"]),
-        "components": components,
-    }
+    return components
 
 
 def _quoted(name: str) -> str:
@@ -226,6 +240,40 @@ def _place(kind: str, place: str) -> dict[str, object]:
         path = f"{place.rstrip('/')}/**/*.parquet"
         return {"connector": "files", "path": path, "format": "parquet"}
     raise ImportRefused("import-refused", f"a table is named as {FORMS}")
+
+
+def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
+    """The files as they are: each makes a partition by its name, or all of them make the only one."""
+    kind, _, place = request.source.partition(":")
+    if kind != "parquet" or request.key:
+        message = "--link takes files of parquet:FOLDER as they are, without --key"
+        raise ImportRefused("import-refused", message)
+    if node.key:
+        message = (
+            f"the rows of {request.target} are partitioned by columns: import it without --link"
+        )
+        raise ImportRefused("import-refused", message)
+    has_parts = any(slot.mode == "each" for slot in node.slots)
+    folder, template = _template(place)
+    if has_parts != bool(template):
+        example = "parquet:/archive/{day}.parquet" if has_parts else "parquet:/archive"
+        message = f"{request.target} has {'partitions' if has_parts else 'one partition'}"
+        raise ImportRefused("import-refused", f"{message}: name its files as {example}")
+    read: dict[str, object] = {"link": True, "hive_partitioning": False}
+    if not has_parts:
+        return {**_place(kind, place), **read, "group": {"by": "size", "bytes": MOST_LINKED}}
+    path = f"{folder}/{_PLACEHOLDER.sub('*', template)}"
+    return {**_place(kind, place), **read, "path": path, "partition": template}
+
+
+def _template(place: str) -> tuple[str, str]:
+    """The folder before the first `{word}` in a place, and the template of keys below it; empty
+    where there is none."""
+    head = _PLACEHOLDER.split(place, maxsplit=1)[0]
+    if head == place:
+        return place, ""
+    folder = head.rpartition("/")[0]
+    return folder, place.removeprefix(f"{folder}/")
 
 
 def _key_parts(node: Transform, request: ImportRequest) -> list[object]:
@@ -299,9 +347,10 @@ def _sample(ctx: Context, tx: Tx, request: ImportRequest, rows: State) -> Import
     flow = request.target.partition(".")[0]
     _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
     case = _case(facts, request)
-    is_renamed = _root(tx, case, rows) != rows.root
     keys = import_sample.sample_keys(tx.nodes, rows.root, request.verify)
-    names = {_plain(key) if is_renamed else key: key for key in keys}
+    names = {key: key for key in keys}
+    if _root(tx, case, rows) != rows.root:
+        names = {_plain(key) if case.leading else "": key for key in keys}
     return import_sample.check_sample(tx, facts, case, rows, names)
 
 
@@ -352,7 +401,7 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
     """The copied rows under the partition keys of the component. Raises ImportRefused."""
     leading = [i.of.root for i in case.leading if i.slot.mode == "each"]
     if not leading:
-        return rows.root  # of its own keys, or whole
+        return _whole_root(tx, case, rows)
     entries = list(tree.scan(tx.nodes, rows.root))
     if not _strangers(tx, leading, (e.key for e in entries)):
         return rows.root
@@ -366,6 +415,18 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
             f"{imports.surplus_fault(strange)}; name the columns that make the keys of the inputs with --key",
         )
     return tree.build(tx.nodes, renamed)
+
+
+def _whole_root(tx: Tx, case: Case, rows: State) -> bytes:
+    """Rows of their own keys, or of the only partition. Linked files have a name as the key of this.
+    Raises ImportRefused."""
+    if case.node.key:
+        return rows.root
+    entries = list(islice(tree.scan(tx.nodes, rows.root), 2))
+    if len(entries) > 1:
+        message = f"{rows.dataset} has more than {MOST_LINKED >> 40} TiB: import it without --link"
+        raise ImportRefused("import-keys", message)
+    return tree.build(tx.nodes, [entry._replace(key="") for entry in entries])
 
 
 def _require_whole_fold(tx: Tx, case: Case, root: bytes) -> None:
