@@ -288,6 +288,35 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
         table_import.proceed(world.ctx, request)
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "words"),
+    [
+        ("sums", "parquet:/archive", "partitioned by columns"),
+        ("doubled", "dataset:old.rows", "parquet:FOLDER as they are"),
+        ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
+        ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused(
+    world: Trial, name: str, source: str, words: str
+) -> None:
+    request = ImportRequest("main", f"shop.{name}", source, link=True)
+    with pytest.raises(ImportRefused, match=words):
+        table_import.proceed(world.ctx, request)
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("/archive", ("/archive", "")),
+        ("/archive/{day}.parquet", ("/archive", "{day}.parquet")),
+        ("s3://b/t/day={day}/*.parquet", ("s3://b/t", "day={day}/*.parquet")),
+    ],
+)
+def test_a_place_is_a_folder_and_a_template(place: str, expected: tuple[str, str]) -> None:
+    assert table_import._template(place) == expected
+
+
 def test_two_imports_at_once_take_no_rows_of_each_other(world: Trial) -> None:
     world.legacy((1, 100), (2, 200), (3, 300))
     first = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
