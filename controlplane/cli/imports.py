@@ -101,7 +101,8 @@ def _view(progress: ImportAnswer) -> View:
     """The state of the import; and each partition of the sample that differs, with the command that
     shows its rows."""
     sample = progress.get("sample")
-    fields = {name: value for name, value in progress.items() if name != "sample"}
+    fields = dict[str, object](progress)
+    fields.pop("sample", None)
     if sample is None:
         return views.fields(fields)
     fields["verified"] = f"{sample['partitions']} partitions, {len(sample['differing'])} differ"

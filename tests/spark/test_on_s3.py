@@ -154,7 +154,7 @@ def test_an_object_of_the_lakes_bucket_is_copied_by_the_server(lake: OnS3, way: 
     (result,) = parsed(lake, LINKED, source)
     obstore.delete(store, name)
     assert file_of(lake, result).read_bytes() == body
-    assert lake.rows(result)[-1]["k"] == 5
+    assert lake.rows(result)[0]["k"] == 5
 
 
 def test_an_input_as_a_whole_may_hold_a_file_twice(lake: OnS3) -> None:

@@ -154,8 +154,8 @@ def decide(deciding: Deciding[T], world: Snapshot) -> T:
         try:
             ask = _resume(deciding, answer)
         except StopIteration as end:
-            value: T = end.value
-            return value
+            decided: T = end.value
+            return decided
         answer = _answers({"": ask}, world)[""]
 
 

@@ -319,7 +319,7 @@ def of_key_range(low: str, high: str, parts: Sequence[PartitionKeyPart], schema:
 
 
 def _of_texts(least: str, greatest: str, end: str, granule: str, kind: Type | None) -> ColumnBounds:
-    """Of texts that differ, as keys write them; `end` stands behind them."""
+    """The bounds by texts that differ, as keys write them; `end` stands behind them."""
     if granule == BUCKET:
         return ColumnBounds(may_be_null=False)
     texts = None

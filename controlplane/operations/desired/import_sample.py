@@ -33,6 +33,7 @@ from controlplane.core.plan.transform.transform_tasks import tasks_of
 from controlplane.core.tree import Entry, NodeStore
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.ports.store import Tx
+from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 
 MOST: Final = 1_000  # partitions of a sample
@@ -42,8 +43,8 @@ DEMAND: Final = "#verify"
 
 
 @dataclass(frozen=True, slots=True)
-class Computation:
-    """The partitions that the code has computed, and what is missing: tasks of one job."""
+class ComputedSample:
+    """The partitions that the code has computed, or the tasks that are missing, of one job."""
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
     tasks: Sequence[Task] = ()
@@ -140,45 +141,47 @@ def sample_keys(nodes: NodeStore, root: bytes, count: int) -> list[str]:
 # --- computing it ---------------------------------------------------------------------------------
 
 
-def _computed(case: Case, schema: Schema, keys: Sequence[str]) -> Deciding[Computation]:
+def _computed(case: Case, schema: Schema, keys: Sequence[str]) -> Deciding[ComputedSample]:
     yield from lookups.nodes([(i.of.root, ()) for i in case.inputs])
     case, index = yield from with_indexes(case)
     if index is not None:
         if not index.window.tasks:
             message = f"{case.node.dataset} has too many input partitions to be verified"
             raise ImportRefused("import-refused", f"{message}; import it without --verify")
-        return Computation({}, index.window.tasks, index.job, index.window.failed)
+        return ComputedSample({}, index.window.tasks, index.job, index.window.failed)
     job = sorted_job(case, schema)
 
     def tasks(chunk: Sequence[str]) -> Deciding[dict[str, Task]]:
         return (yield from tasks_of(case, job, chunk))
 
     # Inputs that are read whole have one task, which may give all partitions
-    wanted = keys if case.parted else [""]
-    window = yield from windows.look(wanted, tasks, len(wanted) + 1)
+    requested = keys if case.parted else [""]
+    window = yield from windows.look(requested, tasks, len(requested) + 1)
     if window.missing:
-        return Computation({}, window.tasks, job, window.failed)
-    return Computation({key: entry for key, (_, entry) in window.entries.items()})
+        return ComputedSample({}, window.tasks, job, window.failed)
+    return ComputedSample({key: partition for key, (_, partition) in window.entries.items()})
 
 
 # --- comparing it ---------------------------------------------------------------------------------
 
 
 def _differing(
-    nodes: NodeStore, root: bytes, computed: Computation, names: Mapping[str, str]
+    nodes: NodeStore, root: bytes, computed: ComputedSample, names: Mapping[str, str]
 ) -> dict[str, Entry | None]:
-    """By keys of the copy: the computed partitions that differ from those of the copy; None where
+    """The differences by keys of the copy: the computed partitions that differ from those of the copy; None where
     the code gives none. A task that gives all partitions may give some that the table lacks."""
     names = {**{key: key for key in computed.entries}, **names}
     copied = tree.lookup(nodes, root, names.values())
     differing: dict[str, Entry | None] = {}
     for key, name in names.items():
-        entry, copied_entry = computed.entries.get(key), copied.get(name)
-        content = None if entry is None else entry.content
-        copied_content = None if copied_entry is None else copied_entry.content
-        if content != copied_content:
-            differing[name] = None if entry is None else entry._replace(key=name)
+        partition, copied_partition = computed.entries.get(key), copied.get(name)
+        if _content(partition) != _content(copied_partition):
+            differing[name] = None if partition is None else partition._replace(key=name)
     return differing
+
+
+def _content(partition: Entry | None) -> Content | None:
+    return None if partition is None else partition.content
 
 
 def _keep_computed(tx: Tx, copied: State, differing: Mapping[str, Entry | None]) -> tuple[str, str]:

@@ -422,11 +422,11 @@ def _whole_root(tx: Tx, case: Case, rows: State) -> bytes:
     Raises ImportRefused."""
     if case.node.key:
         return rows.root
-    entries = list(islice(tree.scan(tx.nodes, rows.root), 2))
-    if len(entries) > 1:
+    partitions = list(islice(tree.scan(tx.nodes, rows.root), 2))
+    if len(partitions) > 1:
         message = f"{rows.dataset} has more than {MOST_LINKED >> 40} TiB: import it without --link"
         raise ImportRefused("import-keys", message)
-    return tree.build(tx.nodes, [entry._replace(key="") for entry in entries])
+    return tree.build(tx.nodes, [partition._replace(key="") for partition in partitions])
 
 
 def _require_whole_fold(tx: Tx, case: Case, root: bytes) -> None:

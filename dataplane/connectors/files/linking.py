@@ -4,7 +4,7 @@
     day=2.parquet, a column is INT where the dataset has BIGINT ->  read and written by Spark
 
 A file is taken only if all that read the lake read it as Spark does: columns, types, their form in
-Parquet. What is not certain is read and written. The contents of fragments are measured in both
+Parquet. Any other file is read and written. The contents of fragments are measured in both
 cases.
 """
 

@@ -292,7 +292,7 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
     ("name", "source", "words"),
     [
         ("sums", "parquet:/archive", "partitioned by columns"),
-        ("doubled", "dataset:old.rows", "parquet:FOLDER as they are"),
+        ("doubled", "delta:/archive", "parquet:FOLDER as they are"),
         ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
         ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
     ],
