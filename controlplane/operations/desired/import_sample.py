@@ -123,7 +123,7 @@ def sample_keys(nodes: NodeStore, root: bytes, count: int) -> list[str]:
     for each request of an import."""
     total = tree.totals(nodes, root).partitions
     if total <= count:
-        return [entry.key for entry in tree.scan(nodes, root)]
+        return [partition.key for partition in tree.scan(nodes, root)]
     shift = int.from_bytes(root[:8]) % (total // count)
     places = [i * total // count + shift for i in range(count)]
     keys: list[str] = []
