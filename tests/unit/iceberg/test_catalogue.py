@@ -480,7 +480,8 @@ def test_a_filter_on_a_key_costs_as_much_however_many_other_partitions_there_are
         world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", KEYED_BLUEPRINT, {})]
     )
     with world.store.read() as tx:
-        logic = desired(tx, "main").nodes["shop.daily"].logic
+        node = desired(tx, "main").nodes["shop.daily"]
+    assert node.is_transform
     fragment = world.fragment([{"k": 1, "day": date(2013, 1, 1)}], schema)
     unmeasured = replace(fragment, files=tuple({**f, "stats": {}} for f in fragment.files))
     is_day = compared("eq", "day", "2013-01-02")
@@ -490,7 +491,7 @@ def test_a_filter_on_a_key_costs_as_much_however_many_other_partitions_there_are
     for days_of_table in (2, 6):
         days_of_keys = [f"day=2013-01-{day:02}" for day in range(1, days_of_table + 1)]
         keys = [f"{day}/k={k}" for day in days_of_keys for k in range(5_000)]
-        world.commit(dict.fromkeys(keys, unmeasured), "shop.daily", schema, logic=logic)
+        world.commit(dict.fromkeys(keys, unmeasured), "shop.daily", schema, logic=node.logic)
         with catalogue(world) as place:
             place.get("config")
             before = world.store.statements
@@ -502,5 +503,5 @@ def test_a_filter_on_a_key_costs_as_much_however_many_other_partitions_there_are
     assert costs[0] < 20
     monkeypatch.setattr(scan_plans, "MOST_RANGES", 1)
     with catalogue(world) as place:
-        assert len(place.planned(filter, table)) == 2
-        assert place.planned(compared("eq", "day", "2014-01-01"), table) == []
+        assert len(place.planned_of(table, filter)) == 2
+        assert place.planned_of(table, compared("eq", "day", "2014-01-01")) == []

@@ -58,7 +58,11 @@ class Catalogue:
         assert error["code"] == answer.status_code
         return answer.status_code, error["type"]
 
-    def planned(self, filter: Any = None, table: str = TABLE, **other: Any) -> list[dict[str, Any]]:
+    def planned(self, filter: Any = None, **other: Any) -> list[dict[str, Any]]:
+        """The files of all pages of a plan of the orders."""
+        return self.planned_of(TABLE, filter, **other)
+
+    def planned_of(self, table: str, filter: Any, **other: Any) -> list[dict[str, Any]]:
         """The files of all pages of a plan."""
         page = self.post(f"{table}/plan", {"filter": filter, **other})
         assert page["status"] == "completed"

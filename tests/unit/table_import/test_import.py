@@ -466,9 +466,11 @@ def test_rows_that_the_code_does_not_give_are_not_imported(tmp_path: Path) -> No
     assert answer["sample"]["differing"] == ["k=2"]
     assert verified(world, "doubled", ("k",), sample=1000) == answer, "no further generations"
     assert world.generations("main").get("shop.doubled") is None
-    points = [answer["sample"][side] for side in ("computed", "copied")]
+    points = [answer["sample"]["computed"], answer["sample"]["copied"]]
     rows_of_points = []
-    for point in map(addresses.parse, points):
+    for text in points:
+        assert text is not None
+        point = addresses.parse(text)
         with world.store.read() as tx:
             state = time_travel.state_of(tx, "main", point.name, point.point)
         rows_of_points.append(world.parts(state)["k=2"])
