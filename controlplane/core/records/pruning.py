@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final, TypeAlias
-from urllib.parse import unquote
 
 from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.keys import column_texts, encode_segment
@@ -314,7 +313,8 @@ def of_key_range(low: str, high: str, parts: Sequence[PartitionKeyPart], schema:
             end = "/" if i < len(parts) - 1 else ""
             bounds[part.column] = _of_texts(*ends, end, part.granule, kind)
             break
-        bounds[part.column] = _of_text(unquote(ends[0]), part.granule, kind)
+        [text] = column_texts(least)
+        bounds[part.column] = _of_text(text, part.granule, kind)
     return lambda column: bounds.get(column, _UNKNOWN)
 
 
@@ -328,8 +328,8 @@ def _of_texts(least: str, greatest: str, end: str, granule: str, kind: Type | No
     if kind != "date":
         return ColumnBounds(may_be_null=False, texts=texts)
     # Days, months and years are ordered as their texts are
-    first, _ = _span(unquote(least), kind)
-    _, last = _span(unquote(greatest), kind)
+    first, _ = _span(least, kind)
+    _, last = _span(greatest, kind)
     if first is None or last is None:
         return ColumnBounds(may_be_null=False, texts=texts)
     return ColumnBounds(first, last, may_be_null=False, texts=texts)
