@@ -56,9 +56,9 @@ class Lake(Protocol):
         written."""
 
     def take_source(self, uri: str, size: int, path: str) -> bool:
-        """Have the bytes of a source file under a path of the lake without a read of its rows. Later
-        changes of the source change nothing in the lake. False, and nothing is there, where the file
-        does not lie in the same store."""
+        """Have the bytes of a source file under a path of the lake without a read of its rows.
+        Later changes of the source change nothing in the lake. False, and nothing is there, where
+        the file does not lie in the same store."""
 
     def begin(self, folder: str) -> str:
         """Make ready for a job of Spark that writes into a folder of its own; the save mode for

@@ -38,8 +38,8 @@ async def import_table(
     call: Overriding, branch: Branch, options: Import, timeout_s: Timeout = LISTED_S
 ) -> JsonAnswer[ImportAnswer]:
     """Take a table as the newest generation of a transform. The first request has it copied;
-    repeat it until `state` is `imported` or `differs`. `timeout_s`: how long to wait for Spark to give the columns
-    of the target."""
+    repeat it until `state` is `imported` or `differs`. `timeout_s`: how long to wait for Spark to
+    give the columns of the target."""
     return await waiting(
         call, lambda: call.once(lambda: _proceed(call, branch, options, timeout_s)), may_wait=True
     )

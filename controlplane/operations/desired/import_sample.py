@@ -168,8 +168,8 @@ def _computed(case: Case, schema: Schema, keys: Sequence[str]) -> Deciding[Compu
 def _differing(
     nodes: NodeStore, root: bytes, computed: ComputedSample, names: Mapping[str, str]
 ) -> dict[str, Entry | None]:
-    """The differences by keys of the copy: the computed partitions that differ from those of the copy; None where
-    the code gives none. A task that gives all partitions may give some that the table lacks."""
+    """The computed partitions that differ, by their keys in the copy; None where the code gives
+    none. A task that gives all partitions may give some that the table lacks."""
     names = {**{key: key for key in computed.entries}, **names}
     copied = tree.lookup(nodes, root, names.values())
     differing: dict[str, Entry | None] = {}

@@ -243,7 +243,7 @@ def _place(kind: str, place: str) -> dict[str, object]:
 
 
 def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
-    """The files as they are: each makes a partition by its name, or all of them make the only one."""
+    """The files as they are: their names make the partitions, or all are the only partition."""
     kind, _, place = request.source.partition(":")
     if kind != "parquet" or request.key:
         message = "--link takes files of parquet:FOLDER as they are, without --key"
@@ -418,7 +418,7 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
 
 
 def _whole_root(tx: Tx, case: Case, rows: State) -> bytes:
-    """Rows of their own keys, or of the only partition. Linked files have a name as the key of this.
+    """Rows of their own keys, or of the only partition, whose key is a name where files are linked.
     Raises ImportRefused."""
     if case.node.key:
         return rows.root

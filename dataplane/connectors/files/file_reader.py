@@ -70,8 +70,8 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
 
 
 def _linked(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> _FilesRead:
-    """The tasks whose files were taken as they are, and whose rows could be measured. A damaged file
-    is left to the reader, which explains the fault."""
+    """The tasks whose files were taken as they are, and whose rows could be measured. A damaged
+    file is left to the reader, which explains the fault."""
     outcomes = link_files(attempt, tasks)
     if not outcomes:
         return _FilesRead({}, {}, {})

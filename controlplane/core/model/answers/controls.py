@@ -25,9 +25,10 @@ class RefreshAnswer(TypedDict):
 
 
 class ImportSample(TypedDict):
-    """A sample of partitions that the code of the component computes. `waiting`: tasks that are still
-    to be done. `differing`: partitions whose computed rows differ from those of the table;
-    `computed` and `copied` name generations of the copy that have the ones and the others."""
+    """A sample of partitions that the code of the component computes. `waiting`: tasks that are
+    still to be done. `differing`: partitions whose computed rows differ from those of the table.
+    `computed` and `copied`: the generations of the copy that have the computed rows, and those of
+    the table."""
 
     partitions: int
     waiting: int
