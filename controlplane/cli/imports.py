@@ -114,6 +114,8 @@ def _view(progress: ImportAnswer) -> View:
     lines = [f"{compare} --partition {shlex.quote(key)}" for key in keys]
     if sample["differing"] and not keys:
         lines = [compare]
+    if not lines:
+        return views.fields(fields)
     return [*views.fields(fields), Lines(tuple(lines))]
 
 
