@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,7 @@ from dataplane.storage.source_copies import local_file
 from dataplane.storage.source_stores import has_host
 from dataplane.task_failures import TaskFailure
 
+READABLE: Final = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -110,18 +111,15 @@ class LocalLake(LocalFiles):
         yield self.root / path
 
     def take_source(self, uri: str, size: int, path: str) -> bool:
-        """A hard link, if no user may write the file. Else a copy by the kernel, which shares the
-        blocks on Btrfs and XFS: a link would change with the file."""
+        """A hard link, if all users may read the file and none but root may write it. Else a copy
+        by the kernel, which shares the blocks on Btrfs and XFS: a link would change with the
+        file."""
         if has_host(uri):
             return False
         origin, target = Path(local_file(uri)).resolve(), self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not origin.stat().st_mode & WRITABLE:
-            # Another device, or a file of another user
-            with suppress(OSError):
-                os.link(origin, target)
-                return True
-        _copy_blocks(origin, target, size)
+        if not _is_linked(origin, target):
+            _copy_blocks(origin, target, size)
         return True
 
     def begin(self, folder: str) -> str:  # noqa: ARG002  # Spark makes it
@@ -135,9 +133,32 @@ class LocalLake(LocalFiles):
         shutil.rmtree(self.root / prefix, ignore_errors=True)
 
 
+def _is_linked(origin: Path, target: Path) -> bool:
+    """Link a file that is only read. The mode is that of the link: the origin may be changed, or
+    replaced, between a look at it and the link."""
+    if not _is_only_read(origin):
+        return False
+    try:
+        os.link(origin, target)
+    except FileExistsError:
+        raise
+    except OSError:  # another device, or a file of another user
+        return False
+    if _is_only_read(target):
+        return True
+    target.unlink()
+    return False
+
+
+def _is_only_read(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) and mode & (READABLE | WRITABLE) == READABLE
+
+
 def _copy_blocks(origin: Path, target: Path, size: int) -> None:
-    """Copy the first `size` bytes. `copy_file_range` shares blocks where the file system can."""
-    with origin.open("rb") as source, target.open("wb") as file:
+    """Copy the first `size` bytes into a new file. `copy_file_range` shares blocks where the file
+    system can."""
+    with origin.open("rb") as source, target.open("xb") as file:
         left = size
         while left and (copied := os.copy_file_range(source.fileno(), file.fileno(), left)):
             left -= copied

@@ -92,6 +92,9 @@ def marked(marks: dict[str, str]) -> pa.Schema:
     [
         (COLUMNS, {}, True),
         (COLUMNS, {"store_schema": False}, True),
+        (COLUMNS, {"compression": "zstd", "data_page_version": "2.0"}, True),
+        (COLUMNS, {"compression": "brotli"}, False),
+        (COLUMNS, {"use_byte_stream_split": ["k"], "use_dictionary": False}, False),
         (marked({"org.apache.spark.version": "4.2.0"}), {}, True),
         (marked({"org.apache.spark.version": "2.4.8"}), {}, False),
         (marked({"org.apache.spark.legacyDateTime": ""}), {}, False),

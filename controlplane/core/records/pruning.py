@@ -62,7 +62,11 @@ class KeyTexts:
             text = constant.isoformat()
         else:
             return True
-        return self.low <= encode_segment(text) + self.end <= self.high
+        try:
+            segment = encode_segment(text)
+        except UnicodeEncodeError:  # half a surrogate pair, which is in no key
+            return False
+        return self.low <= segment + self.end <= self.high
 
 
 @dataclass(frozen=True, slots=True)

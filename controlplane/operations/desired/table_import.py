@@ -52,6 +52,7 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, desired, pl
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
+from dataplane.contract.globs import fixed_folder
 from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
@@ -254,7 +255,7 @@ def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
         )
         raise ImportRefused("import-refused", message)
     has_parts = any(slot.mode == "each" for slot in node.slots)
-    folder, template = _template(place)
+    path, template = _template(place)
     if has_parts != bool(template):
         example = "parquet:/archive/{day}.parquet" if has_parts else "parquet:/archive"
         message = f"{request.target} has {'partitions' if has_parts else 'one partition'}"
@@ -262,18 +263,16 @@ def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
     read: dict[str, object] = {"link": True, "hive_partitioning": False}
     if not has_parts:
         return {**_place(kind, place), **read, "group": {"by": "size", "bytes": MOST_LINKED}}
-    path = f"{folder}/{_PLACEHOLDER.sub('*', template)}"
     return {**_place(kind, place), **read, "path": path, "partition": template}
 
 
 def _template(place: str) -> tuple[str, str]:
-    """The folder before the first `{word}` in a place, and the template of keys below it; empty
-    where there is none."""
-    head = _PLACEHOLDER.split(place, maxsplit=1)[0]
-    if head == place:
+    """The path of a place whose `{word}` make keys, and the template below its fixed folder; empty
+    where there is no `{word}`."""
+    path = _PLACEHOLDER.sub("*", place)
+    if path == place:
         return place, ""
-    folder = head.rpartition("/")[0]
-    return folder, place.removeprefix(f"{folder}/")
+    return path, place.removeprefix(fixed_folder(path))
 
 
 def _key_parts(node: Transform, request: ImportRequest) -> list[object]:

@@ -11,7 +11,7 @@ cases.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dataplane.connectors.files.source_bytes import open_source
@@ -31,12 +31,26 @@ from dataplane.storage.source_stores import BUFFER_BYTES, StoreAccess, is_remote
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ParquetFile
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 # Writers whose statistics and types are as the format says
 _WRITERS: Final = re.compile(r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d)\b")
 _FIELD_ID: Final = b"PARQUET:field_id"  # Arrow's name of it
 _SPARK: Final = b"org.apache.spark."
+# What Spark reads. Arrow also reads BROTLI and BYTE_STREAM_SPLIT
+_CODECS: Final = frozenset(("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD"))
+_ENCODINGS: Final = frozenset(
+    (
+        "PLAIN",
+        "PLAIN_DICTIONARY",
+        "RLE_DICTIONARY",
+        "RLE",
+        "BIT_PACKED",
+        "DELTA_BINARY_PACKED",
+        "DELTA_LENGTH_BYTE_ARRAY",
+        "DELTA_BYTE_ARRAY",
+    )
+)
 # Spark's marks of times that only Spark reads right
 _LEGACY: Final = frozenset((_SPARK + b"legacyDateTime", _SPARK + b"legacyINT96"))
 
@@ -111,8 +125,20 @@ def _is_as_written(file: ParquetFile, schema: Schema) -> bool:
         return False
     if marks.get(_SPARK + b"version", b"4").startswith(b"2."):
         return False
+    if not all(map(_is_read_by_spark, _column_chunks(file.metadata))):
+        return False
     # Readers would find columns by ids, and the table's columns have others
     columns = file.schema_arrow
     if any(_FIELD_ID in (column.metadata or {}) for column in columns):
         return False
     return bool(columns.remove_metadata().equals(arrow_schema(schema)))
+
+
+def _column_chunks(metadata: FileMetaData) -> Iterator[ColumnChunkMetaData]:
+    for number in range(metadata.num_row_groups):
+        row_group = metadata.row_group(number)
+        yield from map(row_group.column, range(row_group.num_columns))
+
+
+def _is_read_by_spark(chunk: ColumnChunkMetaData) -> bool:
+    return chunk.compression in _CODECS and _ENCODINGS.issuperset(chunk.encodings)

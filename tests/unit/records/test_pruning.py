@@ -174,6 +174,7 @@ def may_in_range(text: str, low: str, high: str, *parts: PartitionKeyPart) -> bo
         ("s = 'a b'", "n=1/s=a", "n=1/s=b", True),
         ("s = 'c'", "n=1/s=a", "n=2/s=b", True),
         ("n = 1", "n=1\0", "n=2", True),
+        ("s = '\ud800'", "n=1/s=a", "n=1/s=b", False),
     ],
 )
 def test_ranges_of_keys_that_tell_something(text: str, low: str, high: str, may_hold: bool) -> None:

@@ -309,11 +309,13 @@ def test_links_that_do_not_fit_are_refused(
     ("place", "expected"),
     [
         ("/archive", ("/archive", "")),
-        ("/archive/{day}.parquet", ("/archive", "{day}.parquet")),
-        ("s3://b/t/day={day}/*.parquet", ("s3://b/t", "day={day}/*.parquet")),
+        ("/archive/{day}.parquet", ("/archive/*.parquet", "{day}.parquet")),
+        ("/archive/*/{day}.parquet", ("/archive/*/*.parquet", "*/{day}.parquet")),
+        ("{day}.parquet", ("*.parquet", "{day}.parquet")),
+        ("s3://b/t/day={day}/*.parquet", ("s3://b/t/day=*/*.parquet", "day={day}/*.parquet")),
     ],
 )
-def test_a_place_is_a_folder_and_a_template(place: str, expected: tuple[str, str]) -> None:
+def test_a_place_is_a_path_and_a_template(place: str, expected: tuple[str, str]) -> None:
     assert table_import._template(place) == expected
 
 
