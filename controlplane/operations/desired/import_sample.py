@@ -38,7 +38,8 @@ from dataplane.contract.schemas import Schema
 
 MOST: Final = 1_000  # partitions of a sample
 INDEXED: Final = 10_000  # tasks of a key index that are requested at a time
-# Behind the name of a dataset: no dataset has it, so no plan drops the tasks
+# Behind the name of the copy: no dataset has it, so no plan drops the tasks, and they end with the
+# dataflow of the copy
 DEMAND: Final = "#verify"
 
 
@@ -54,19 +55,20 @@ class ComputedSample:
 
 def check_sample(
     tx: Tx, facts: StoreSnapshot, case: Case, copied: State, names: Mapping[str, str]
-) -> ImportSample:
+) -> ImportSample | ImportRefused:
     """Compare a sample of the copied partitions with those that the code computes, or request its
-    tasks. `names`: keys of the sample in the copy, by the component's keys.
+    tasks. `names`: keys of the sample in the copy, by the component's keys. The error of a task
+    that failed; a repeated import requests it again.
 
-    Raises ImportRefused for a component that cannot be checked, and for one whose code fails.
+    Raises ImportRefused for a component that cannot be checked.
     """
     _require_checkable(case)
     case = replace(case, planning=replace(case.planning, window=INDEXED))
     computed = lookups.decide(_computed(case, copied.schema, sorted(names)), facts)
-    demand = case.node.dataset + DEMAND
+    demand = copied.dataset + DEMAND
     if computed.failed:
         tx.queue.drop_demands(copied.branch, demand)
-        raise ImportRefused("import-failed", _failure(computed.failed[0]))
+        return ImportRefused("import-failed", _failure(computed.failed[0]))
     if computed.job is not None:
         # Jobs of inputs by key name trees that the index has just got
         tx.nodes.put_nodes(facts.overlay.staged)

@@ -321,6 +321,8 @@ def _import_copied(
     rows = tx.states.newest(request.branch, [request.rows])[request.rows]
     if request.verify:
         sample = _sample(ctx, tx, request, rows)
+        if isinstance(sample, ImportRefused):
+            return sample
         answer["sample"] = sample
         if sample["waiting"] or sample["differing"]:
             answer["state"] = "verifying" if sample["waiting"] else "differs"
@@ -340,9 +342,11 @@ def _import_copied(
     return {**answer, "state": "imported", "partitions": rows.partitions, "rows": rows.rows}
 
 
-def _sample(ctx: Context, tx: Tx, request: ImportRequest, rows: State) -> ImportSample:
-    """The comparison of some copied partitions with those that the component computes. Raises
-    ImportRefused."""
+def _sample(
+    ctx: Context, tx: Tx, request: ImportRequest, rows: State
+) -> ImportSample | ImportRefused:
+    """The comparison of some copied partitions with those that the component computes, or the error
+    of its code. Raises ImportRefused."""
     flow = request.target.partition(".")[0]
     _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
     case = _case(facts, request)
