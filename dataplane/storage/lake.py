@@ -140,9 +140,7 @@ def _is_linked(origin: Path, target: Path) -> bool:
         return False
     try:
         os.link(origin, target)
-    except FileExistsError:
-        raise
-    except OSError:  # another device, or a file of another user
+    except OSError:  # another device, a file of another user, or the target is there
         return False
     if _is_only_read(target):
         return True

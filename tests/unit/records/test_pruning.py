@@ -166,6 +166,8 @@ def may_in_range(text: str, low: str, high: str, *parts: PartitionKeyPart) -> bo
     [
         ("n = 9", "n=10/s=a", "n=30/s=a", False),
         ("n = 2", "n=10/s=a", "n=30/s=a", True),  # as a text it is between them
+        ("n = 10", "n=10/s=a", "n=30/s=a", True),
+        ("n = 30", "n=10/s=a", "n=30/s=a", True),
         ("n IN (9, 8)", "n=10/s=a", "n=30/s=a", False),
         ("n IS NULL", "n=10/s=a", "n=30/s=a", False),
         ("n IS NULL", "n", "n=30/s=a", True),

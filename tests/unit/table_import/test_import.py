@@ -496,6 +496,26 @@ def test_components_by_key_and_whole_ones_are_verified(tmp_path: Path, v: int) -
         assert answer["sample"]["differing"] == ([["k=3"], [""]][number] if v == 31 else [])
 
 
+def test_a_sample_that_failed_is_computed_by_the_next_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = paused(tmp_path, EACH)
+    world.legacy((1, 20), (2, 40), (3, 60))
+    engine = type(world.engine)
+    transform = engine._transform
+
+    def fail(self: Any, claim: Any, *task_and_result: Any) -> None:
+        if "orders" in claim["job"]["inputs"]:
+            raise ValueError("a fault of the code")
+        transform(self, claim, *task_and_result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_transform", fail)
+        with pytest.raises(ImportRefused, match="a fault of the code; nothing was imported"):
+            verified(world, "doubled", ("k",))
+    assert verified(world, "doubled", ("k",))["state"] == "imported"
+
+
 def test_a_fold_is_not_verified(tmp_path: Path) -> None:
     (tmp_path / "fold").mkdir()
     world = paused(tmp_path / "fold", FOLD)
