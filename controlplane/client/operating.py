@@ -106,13 +106,23 @@ class OperateCalls(HttpConnection):
         source: str,
         *,
         key: Sequence[str] = (),
+        verify: int = 0,
+        link: bool = False,
         branch: str = "main",
         override: bool = False,
     ) -> ImportAnswer:
         """Take a table (`delta:PATH`, `iceberg:PATH`, `parquet:FOLDER`,
         `dataset:DATAFLOW.DATASET`) as the newest generation of a transform. Repeat it until its
-        `state` is `imported`."""
-        body = {"target": target, "from": source, "key": list(key)}
+        `state` is `imported`, or `differs`: the code of the transform computes other rows for some
+        of `verify` partitions. `link`: Parquet files are taken as they are, and `{word}` in their
+        path makes the partition key."""
+        body = {
+            "target": target,
+            "from": source,
+            "key": list(key),
+            "verify": verify,
+            "link": link,
+        }
         return self._call(
             rest.IMPORT, LONG_TIMEOUT_S, branch=branch, override=override or None, **body
         )

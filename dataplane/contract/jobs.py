@@ -26,6 +26,7 @@ ConnectorSettings: TypeAlias = Mapping[str, Any]
 NOTICES = (
     "notices."  # starts settings of files: how Kafka is reached that has events of their store
 )
+LINK = "link"  # the setting of files by which Parquet files become files of the lake as they are
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
 

@@ -36,7 +36,7 @@ PAGE = 1000  # objects that a server lists at a time
 MOST_PASSED = 20  # of others for each that is looked for
 PREFIX = "storage."
 _REMOTE = re.compile(r"(s3|gs|abfss?)://")
-_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")
+ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")  # the scheme and the bucket of a URI
 _CODES = {
     "NoSuchBucket": "bucket-missing",
     "ContainerNotFound": "bucket-missing",
@@ -107,7 +107,7 @@ def has_host(location: str) -> bool:
 
 def root_of(location: str) -> str:
     """The scheme and bucket: `s3://bucket`."""
-    root = _ROOT.match(location)
+    root = ROOT.match(location)
     if root is None:
         raise TaskFailure("bad-url", f"{location} names no bucket")
     return root[0]

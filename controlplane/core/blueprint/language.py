@@ -37,8 +37,10 @@ from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.storage import (
     GROUP,
     HIVE_PARTITIONING,
+    LINK_FILES,
     REGEX,
     STORAGE,
+    report_link,
     settings,
     stored,
 )
@@ -109,6 +111,7 @@ READ_KEYS = (
     DELETES,
     REGEX,
     HIVE_PARTITIONING,
+    LINK_FILES,
     GROUP,
     STORAGE,
     MEMBERS,
@@ -121,7 +124,11 @@ READ_KEYS = (
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
+<<<<<<< HEAD
     report_quarantine(fields, fields[FORMAT], reading)
+=======
+    report_link(fields, fields[FORMAT], reading)
+>>>>>>> s-imp
     is_watched = fields[FOLDER_REFRESH].is_watched
     notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(

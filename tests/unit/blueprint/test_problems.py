@@ -253,6 +253,7 @@ CASES = [
     ("conflicting-keys", read("group: {by: folder, ^bytes: 5}")),
     ("missing-key", read("group: ^{bytes: 5}")),
     ("invalid-value", read("group: {by: ^name}")),
+    ("conflicting-keys", read("^link: true")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("python",)),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     # folds

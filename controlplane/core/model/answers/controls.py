@@ -24,6 +24,19 @@ class RefreshAnswer(TypedDict):
     changes: NotRequired[list[SourceChange]]
 
 
+class ImportSample(TypedDict):
+    """A sample of partitions that the code of the component computes. `waiting`: tasks that are
+    still to be done. `differing`: partitions whose computed rows differ from those of the table.
+    `computed` and `copied`: the generations of the copy that have the computed rows, and those of
+    the table."""
+
+    partitions: int
+    waiting: int
+    differing: list[str]
+    computed: str | None
+    copied: str | None
+
+
 ImportAnswer = TypedDict(
     "ImportAnswer",
     {
@@ -31,14 +44,16 @@ ImportAnswer = TypedDict(
         "target": str,
         "from": str,
         "dataflow": str,
-        "state": Literal["copying", "imported"],
+        "state": Literal["copying", "verifying", "differs", "imported"],
         "partitions": int,
         "rows": int,
+        "sample": NotRequired[ImportSample],
     },
 )
 ImportAnswer.__doc__ = (
     "How far an import of a table is. `dataflow`: the one that copies it, until it is imported. "
-    "`partitions` and `rows` are those that were imported."
+    "`partitions` and `rows` are those that were imported. `differs`: the code computes other rows "
+    "for some partitions of the sample, so nothing was imported."
 )
 
 
