@@ -124,11 +124,8 @@ READ_KEYS = (
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
-<<<<<<< HEAD
     report_quarantine(fields, fields[FORMAT], reading)
-=======
     report_link(fields, fields[FORMAT], reading)
->>>>>>> s-imp
     is_watched = fields[FOLDER_REFRESH].is_watched
     notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(

@@ -74,9 +74,7 @@ HIVE_PARTITIONING: Key[bool | None] = Key(
     "earlier versions.",
     example=False,
 )
-<<<<<<< HEAD
 SECRET = Text((_reference,))  # a reference; a plain text where it is no secret
-=======
 LINK_FILES: Key[bool] = Key(
     LINK,
     Flag(),
@@ -85,8 +83,6 @@ LINK_FILES: Key[bool] = Key(
     "their columns and types are those of the dataset.",
     example=True,
 )
-_SECRET = Text((_reference,))
->>>>>>> s-imp
 ENDPOINT: Key[str | None] = Key(
     "endpoint",
     Text(
