@@ -14,9 +14,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ from dataplane.fragments.attempt import Cancelled
 from dataplane.fragments.task_results import task_result
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.measures import measured
+from dataplane.runtime.package_claims import packages_of, perform
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.scratch import open_scratch, sweep
 from dataplane.storage.lake import open_lake
@@ -255,14 +257,20 @@ class DriverLoop:
         try:
             executor = self._executor(claim["lake"])
         except NoSpark as e:
-            self._report(claim, [_refusal(t, e) for t in claim["tasks"]], measured(claim, 0.0))
+            self._report(claim, [refusal(t, e) for t in claim["tasks"]], measured(claim, 0.0))
             return {"failed": len(claim["tasks"])}
         with self._lock:
             if claim["attempt"] in self._fenced:
                 raise Cancelled(claim["attempt"])
         began = time.monotonic()
-        results = executor.run(claim)
-        self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
+        if packages_of(claim):
+            answer = perform(claim, _Fence(self._fenced, claim["attempt"]))
+            results = answer["results"]
+            measures = {**measured(claim, time.monotonic() - began), **answer["measures"]}
+        else:
+            results = executor.run(claim)
+            measures = self._measures(claim, time.monotonic() - began)
+        self._hand_in(claim, results, measures)
         if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another
@@ -309,11 +317,23 @@ class DriverLoop:
             log.error("event=refused attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """Whether an attempt is among those that were fenced."""
+
+    fenced_attempts: Set[str]
+    attempt: str
+
+    @property
+    def fenced(self) -> bool:
+        return self.attempt in self.fenced_attempts
+
+
 # Lines without an attempt, as of Spark, are shown with the attempts that are between these two
 _BEGIN = "event=begin attempt=%s dataset=%s kind=%s tasks=%d"
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
 
 
-def _refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
+def refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
     """A failure that trying again does not mend; a later `run` or `retry` tries again."""
     return task_result(task, task_error("user", reason.condition, str(reason)))

@@ -1,0 +1,76 @@
+"""Jars of the packages that a source of Spark lists, and of the packages that these depend on.
+
+They are fetched once per user into the cache, as other jars are (`dataplane.spark.jars`). Their
+checksums stand beside them and are compared before each use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dataplane.spark.jars import NoJars, fetched
+
+MOST_BYTES = 256 << 20  # of all jars of one source
+CHECKSUMS = "checksums.json"
+POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion>
+<groupId>headgate</groupId><artifactId>source-packages</artifactId><version>1</version>
+<dependencies>
+{}
+</dependencies>
+</project>
+"""
+DEPENDENCY = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+
+class BadJars(NoJars):
+    """They are too large, or were changed after they were fetched."""
+
+    condition = "packages-refused"
+
+
+def package_jars(
+    packages: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> dict[Path, str]:
+    """The jars with their SHA-256 in hex. Raises NoJars where they cannot be fetched, and BadJars
+    where they are not usable."""
+    with TemporaryDirectory(prefix="headgate-pom-") as scratch:
+        pom = Path(scratch) / "pom.xml"
+        pom.write_text(_pom_text(packages), encoding="utf-8")
+        folder = fetched(pom, environ, _record)
+    recorded = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
+    if _checksums(folder) != recorded:
+        message = f"jars in {folder} differ from their recorded checksums"
+        raise BadJars(f"{message}: delete the folder, and they are fetched again")
+    return {folder / name: checksum for name, checksum in recorded.items()}
+
+
+def _pom_text(packages: Sequence[str]) -> str:
+    dependencies = [DEPENDENCY.format(*package.split(":")) for package in sorted(packages)]
+    return POM.format("\n".join(dependencies))
+
+
+def _record(folder: Path) -> None:
+    """Write the checksums of the fetched jars beside them. Raises BadJars."""
+    size_bytes = sum(jar.stat().st_size for jar in folder.glob("*.jar"))
+    if size_bytes > MOST_BYTES:
+        message = f"the packages and their dependencies take {size_bytes >> 20} MiB"
+        raise BadJars(f"{message}; {MOST_BYTES >> 20} MiB are allowed: list fewer packages")
+    (folder / CHECKSUMS).write_text(json.dumps(_checksums(folder)), encoding="utf-8")
+
+
+def _checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 in hex by file name."""
+    checksums: dict[str, str] = {}
+    for jar in sorted(folder.glob("*.jar")):
+        with jar.open("rb") as file:
+            checksums[jar.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return checksums
