@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway
 
 from dataplane.spark.jars import classpath
 from dataplane.spark.java import provide_java
@@ -28,16 +28,18 @@ class MongoServer:
 
     def __init__(self) -> None:
         [py4j_jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
-        port, token, process = launch_gateway(
-            jarpath=str(py4j_jar),
-            classpath=classpath(POM, {k: v for k, v in os.environ.items() if k != "HEADGATE_JARS"}),
-            javaopts=JVM,
-            java_path=provide_java(),
-            die_on_exit=True,
-            enable_auth=True,
-            return_proc=True,
+        jars = classpath(POM, {k: v for k, v in os.environ.items() if k != "HEADGATE_JARS"})
+        path = f"{py4j_jar}{os.pathsep}{jars}"
+        gateway = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
+        self._process = subprocess.Popen(
+            [provide_java(), *JVM, "-cp", path, *gateway],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
-        self._process: subprocess.Popen[bytes] = process
+        assert self._process.stdout
+        port = int(self._process.stdout.readline())
+        token = self._process.stdout.readline().decode().strip()
         self._gateway = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auth_token=token)
         )
@@ -56,5 +58,5 @@ class MongoServer:
 
     def remove(self) -> None:
         self._gateway.close()
-        self._process.kill()
-        self._process.wait()
+        with self._process:
+            self._process.kill()

@@ -4,6 +4,7 @@ of their own."""
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +13,20 @@ from typing import Any, cast
 import pyarrow.parquet
 import pytest
 
+from dataplane.connectors.spark.option_places import check_option_places
 from dataplane.connectors.spark.spark_listing import partitions
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.results import TaskResult
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.package_claims import perform
-from dataplane.spark.jars import NoJars
+from dataplane.spark import source_packages
 from dataplane.spark.source_packages import BadJars, package_jars
+from dataplane.storage.refused_places import Places
+from dataplane.task_failures import TaskFailure
 from tests.servers.mongodb import DATABASE, MongoServer
 from tests.spark.conftest import Folders, done, failed, read
 
+BSON = "org.mongodb:bson:5.1.4"
 CONNECTOR = "org.mongodb.spark:mongo-spark-connector_2.13:10.5.0"
 PARTITIONER = "com.mongodb.spark.sql.connector.read.partitioner.SinglePartitionPartitioner"
 SECRET = "hunter2-4711"
@@ -100,10 +105,61 @@ def test_a_server_that_is_away_is_an_error_without_the_secret(
     away = f"mongodb://app:{SECRET}@127.0.0.1:1/?serverSelectionTimeoutMS=200"
     monkeypatch.setenv("HEADGATE_SECRET_SHOP_URI", away)
     results = outcome(folders, job_of())
-    print(
-        [failed(result)["message"] for result in results],
-        [failed(result)["kind"] for result in results],
-    )
-    assert "127.0.0.1:1" in failed(results[0])["message"]
+    error = failed(results[0])
+    assert error["kind"] == "infrastructure", "it is tried again"
+    assert "127.0.0.1:1" in error["message"]
     assert SECRET not in json.dumps(results)
     assert SECRET not in capfd.readouterr().err
+
+
+def test_jars_that_were_changed_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    jars = package_jars([BSON], environ)
+    assert [jar.name for jar in jars] == ["bson-5.1.4.jar"]
+    assert package_jars([BSON], environ) == jars
+    [jar] = jars
+    jar.write_bytes(jar.read_bytes() + b"x")
+    with pytest.raises(BadJars, match="differ from their recorded checksums"):
+        package_jars([BSON], environ)
+    shutil.rmtree(jar.parent)
+    monkeypatch.setattr(source_packages, "MOST_BYTES", 1000)
+    with pytest.raises(BadJars, match="list fewer packages"):
+        package_jars([BSON], environ)
+
+
+def test_a_package_that_is_not_there_is_the_outcome_of_each_task(folders: Folders) -> None:
+    results = outcome(folders, job_of(CONNECTOR.replace("10.5.0", "0.0.0")))
+    assert [failed(result)["condition"] for result in results] == ["jars-missing"] * 2
+    assert "mongo-spark-connector_2.13:jar:0.0.0" in failed(results[0])["message"]
+
+
+def test_only_allowed_packages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = cast("ListJob", job_of())
+    for allowed_packages in (CONNECTOR, CONNECTOR.replace("10.5.0", "*"), f"a:b:1, {CONNECTOR}"):
+        monkeypatch.setenv("HEADGATE_SPARK_PACKAGES", allowed_packages)
+        assert len(list(partitions(job))) == 2
+    for other_packages in ("", "*", CONNECTOR.replace("10.5.0", "10.5.1"), "org.mongodb.spark:*"):
+        monkeypatch.setenv("HEADGATE_SPARK_PACKAGES", other_packages)
+        with pytest.raises(TaskFailure) as caught:
+            list(partitions(job))
+        assert caught.value.condition == "package-refused"
+
+
+def test_places_in_options_are_those_that_the_operator_allows() -> None:
+    places = Places((), allowed=("mongodb://db:27017", "/data/shop"))
+    for value in ("mongodb://app:pw@db:27017/shop?tls=true", "/data/shop/ca.pem", "db", "a/b"):
+        check_option_places({"option": value}, places)
+    for value in (
+        "mongodb://db:27018/shop",
+        "mongodb://db:27017,other:27017/shop",
+        "mongodb://db:27017?@other/",
+        "mongodb://other?@db:27017/",
+        "mongodb://other\\@db:27017/",
+        "/etc/passwd",
+        "file:/etc/passwd",
+    ):
+        with pytest.raises(TaskFailure) as caught:
+            check_option_places({"option": value}, places)
+        assert caught.value.condition == "place-refused", value
