@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,14 +39,16 @@ class BadJars(NoJars):
 
 
 def package_jars(
-    packages: Sequence[str], environ: Mapping[str, str] = os.environ
+    packages: Sequence[str],
+    environ: Mapping[str, str] = os.environ,
+    most_bytes: int = MOST_BYTES,
 ) -> dict[Path, str]:
     """The jars with their SHA-256 in hex. Raises NoJars where they cannot be fetched, and BadJars
     where they are not usable."""
     with TemporaryDirectory(prefix="headgate-pom-") as scratch:
         pom = Path(scratch) / "pom.xml"
         pom.write_text(_pom_text(packages), encoding="utf-8")
-        folder = fetched(pom, environ, _record)
+        folder = fetched(pom, environ, partial(_record, most_bytes))
     recorded = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
     if _checksums(folder) != recorded:
         message = f"jars in {folder} differ from their recorded checksums"
@@ -58,12 +61,12 @@ def _pom_text(packages: Sequence[str]) -> str:
     return POM.format("\n".join(dependencies))
 
 
-def _record(folder: Path) -> None:
+def _record(most_bytes: int, folder: Path) -> None:
     """Write the checksums of the fetched jars beside them. Raises BadJars."""
     size_bytes = sum(jar.stat().st_size for jar in folder.glob("*.jar"))
-    if size_bytes > MOST_BYTES:
-        message = f"the packages and their dependencies take {size_bytes >> 20} MiB"
-        raise BadJars(f"{message}; {MOST_BYTES >> 20} MiB are allowed: list fewer packages")
+    if size_bytes > most_bytes:
+        message = f"the packages and their dependencies take {size_bytes:,} bytes"
+        raise BadJars(f"{message}; {most_bytes:,} are allowed: list fewer packages")
     (folder / CHECKSUMS).write_text(json.dumps(_checksums(folder)), encoding="utf-8")
 
 

@@ -19,7 +19,6 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.results import TaskResult
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.package_claims import perform
-from dataplane.spark import source_packages
 from dataplane.spark.source_packages import BadJars, package_jars
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
@@ -112,9 +111,7 @@ def test_a_server_that_is_away_is_an_error_without_the_secret(
     assert SECRET not in capfd.readouterr().err
 
 
-def test_jars_that_were_changed_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jars_that_were_changed_or_are_too_large_are_not_used(tmp_path: Path) -> None:
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     jars = package_jars([BSON], environ)
     assert [jar.name for jar in jars] == ["bson-5.1.4.jar"]
@@ -124,9 +121,8 @@ def test_jars_that_were_changed_are_not_used(
     with pytest.raises(BadJars, match="differ from their recorded checksums"):
         package_jars([BSON], environ)
     shutil.rmtree(jar.parent)
-    monkeypatch.setattr(source_packages, "MOST_BYTES", 1000)
-    with pytest.raises(BadJars, match="list fewer packages"):
-        package_jars([BSON], environ)
+    with pytest.raises(BadJars, match="508,453 bytes; 1,000 are allowed"):
+        package_jars([BSON], environ, most_bytes=1000)
 
 
 def test_a_package_that_is_not_there_is_the_outcome_of_each_task(folders: Folders) -> None:
