@@ -43,6 +43,9 @@ class TookTooLong(Exception):
 class AnswerTooLarge(Exception):
     """The child's answer has more than `ANSWER_BYTES`."""
 
+    def __str__(self) -> str:
+        return f"has an answer of more than {ANSWER_BYTES >> 20} MiB"
+
 
 class EndedEarly(Exception):
     """The child has ended without an answer; the text says how."""
@@ -72,7 +75,7 @@ def answer_of(
 def _started(command: Sequence[str], claim: Claim) -> Iterator[subprocess.Popen[bytes]]:
     """The child; after the block it is gone, with all that it started and its temporary files."""
     with TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True) as scratch:
-        environment = {name: value for name, value in os.environ.items() if name not in OPENS}
+        environment = {name: os.environ[name] for name in os.environ if name not in OPENS}
         environment |= {"HEADGATE_PARENT_PIPE": "1", "TMPDIR": scratch}
         with secret_pipe(named_by(claim["job"])) as descriptor:
             process = subprocess.Popen(

@@ -32,7 +32,7 @@ from dataplane.runtime.measures import measured
 from dataplane.runtime.package_claims import packages_of, perform
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.scratch import open_scratch, sweep
-from dataplane.storage.lake import open_lake
+from dataplane.storage.lake import Lake, open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -254,6 +254,8 @@ class DriverLoop:
                 self._changed.notify_all()
 
     def _execute(self, claim: Claim) -> dict[str, int]:
+        if packages_of(claim):
+            return self._execute_apart(claim)
         try:
             executor = self._executor(claim["lake"])
         except NoSpark as e:
@@ -263,18 +265,21 @@ class DriverLoop:
             if claim["attempt"] in self._fenced:
                 raise Cancelled(claim["attempt"])
         began = time.monotonic()
-        if packages_of(claim):
-            answer = perform(claim, _Fence(self._fenced, claim["attempt"]))
-            results = answer["results"]
-            measures = {**measured(claim, time.monotonic() - began), **answer["measures"]}
-        else:
-            results = executor.run(claim)
-            measures = self._measures(claim, time.monotonic() - began)
-        self._hand_in(claim, results, measures)
+        results = executor.run(claim)
+        measures = self._measures(claim, time.monotonic() - began)
+        self._hand_in(executor.lake, claim, results, measures)
         if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another
         return dict(Counter(r["state"] for r in results))
+
+    def _execute_apart(self, claim: Claim) -> dict[str, int]:
+        """In a process with a Spark of its own: this driver's may still start."""
+        began = time.monotonic()
+        answer = perform(claim, _Fence(self._fenced, claim["attempt"]))
+        measures = {**measured(claim, time.monotonic() - began), **answer["measures"]}
+        self._hand_in(open_lake(claim["lake"]), claim, answer["results"], measures)
+        return dict(Counter(r["state"] for r in answer["results"]))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
         """The attempt's measures, with Spark's counts where Spark still answers."""
@@ -298,12 +303,14 @@ class DriverLoop:
             self._reported_places = places(spark)
         return self._reported_places
 
-    def _hand_in(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
+    def _hand_in(
+        self, lake: Lake, claim: Claim, results: Sequence[TaskResult], measures: Measures
+    ) -> None:
         if KINDS[claim["kind"]].has_manifest:
             from dataplane.runtime.manifest import write_manifest
 
             failpoint("driver-before-manifest")
-            write_manifest(self._executor(claim["lake"]).lake, claim, results)
+            write_manifest(lake, claim, results)
             failpoint("driver-after-manifest")
         failpoint("driver-before-report")
         self._report(claim, results, measures)

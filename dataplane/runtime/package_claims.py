@@ -6,12 +6,14 @@ path. Example: a source reads with `mongo-spark-connector_2.13:10.5.0`, another 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypedDict
 
+from dataplane.connectors.spark.spark_listing import check_format
 from dataplane.contract.claims import Claim
 from dataplane.contract.jobs import connector_of
 from dataplane.contract.results import Measures, TaskResult
@@ -43,16 +45,23 @@ def packages_of(claim: Claim) -> Sequence[str]:
 def perform(claim: Claim, orders: claim_child.Fencing) -> PackageAnswer:
     """The answer of the process. Raises Cancelled once the attempt is fenced."""
     try:
+        # A listing may be older than the operator's lists
+        check_format(claim["job"]["settings"], os.environ)
         with _place(claim, orders):
             answer: PackageAnswer | None = claim_child.answer_of(COMMAND, claim, orders)
+    except TaskFailure as e:
+        return _failed(claim, e)
     except (claim_child.AnswerTooLarge, claim_child.EndedEarly) as e:
         message = f"the driver process of the source's packages {e}"
-        failure = TaskFailure("package-driver-died", message, "infrastructure")
-        results = [task_result(task, error_of(failure)) for task in claim["tasks"]]
-        return {"results": results, "measures": {}}
+        return _failed(claim, TaskFailure("package-driver-died", message, "infrastructure"))
     if answer is None:
         raise Cancelled(claim["attempt"])
     return answer
+
+
+def _failed(claim: Claim, failure: TaskFailure) -> PackageAnswer:
+    results = [task_result(task, error_of(failure)) for task in claim["tasks"]]
+    return {"results": results, "measures": {}}
 
 
 @contextmanager

@@ -66,17 +66,20 @@ def job_of(*packages: str, **options: str) -> dict[str, Any]:
     }
 
 
-def outcome(folders: Folders, job: dict[str, Any]) -> list[TaskResult]:
-    """The results of a task for each partition."""
+def tasks_of(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """A task for each partition."""
     fields = [
         {"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in COLUMNS
     ]
     columns = {"type": "struct", "fields": fields}
-    tasks = [
+    return [
         {"columns": columns, "objects": part["objects"]}
         for part in partitions(cast("ListJob", job))
     ]
-    return perform(folders.claim("parse", job, tasks), Orders())["results"]
+
+
+def outcome(folders: Folders, job: dict[str, Any]) -> list[TaskResult]:
+    return perform(folders.claim("parse", job, tasks_of(job)), Orders())["results"]
 
 
 def rows(folders: Folders, result: TaskResult) -> list[dict[str, Any]]:
@@ -131,8 +134,9 @@ def test_a_package_that_is_not_there_is_the_outcome_of_each_task(folders: Folder
     assert "mongo-spark-connector_2.13:jar:0.0.0" in failed(results[0])["message"]
 
 
-def test_only_allowed_packages_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_allowed_packages_are_read(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     job = cast("ListJob", job_of())
+    listed_before = folders.claim("parse", job_of(), tasks_of(job_of()))
     for allowed_packages in (CONNECTOR, CONNECTOR.replace("10.5.0", "*"), f"a:b:1, {CONNECTOR}"):
         monkeypatch.setenv("HEADGATE_SPARK_PACKAGES", allowed_packages)
         assert len(list(partitions(job))) == 2
@@ -141,6 +145,8 @@ def test_only_allowed_packages_are_read(monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(TaskFailure) as caught:
             list(partitions(job))
         assert caught.value.condition == "package-refused"
+    results = perform(listed_before, Orders())["results"]
+    assert [failed(result)["condition"] for result in results] == ["package-refused"] * 2
 
 
 def test_places_in_options_are_those_that_the_operator_allows() -> None:

@@ -45,6 +45,10 @@ def spark(at: str, partitions: str) -> str:
     return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
 
 
+def packaged(keys: str) -> str:
+    return component(f"read: {{connector: spark, schema: a INT, {keys}}}")
+
+
 def python(keys: str) -> str:
     return component(f"transform:\n  python: 'def transform(): 1'\n  {keys}")
 
@@ -214,6 +218,18 @@ CASES = [
     (
         "not-supported",
         component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
+    ),
+    ("invalid-value", packaged("format: x, packages: [^'g:a']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:1-SNAPSHOT']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:[1,2)']")),
+    ("invalid-value", packaged("format: x, packages: [^'g<:a:1']")),
+    (
+        "invalid-value",
+        packaged(f"format: x, packages: ^[{', '.join(f'g:a:{n}' for n in range(21))}]"),
+    ),
+    (
+        "conflicting-keys",
+        packaged("python: 'def f(): 1', source: f, packages: ^['g:a:1']"),
     ),
     (
         "missing-key",
