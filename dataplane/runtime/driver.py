@@ -277,7 +277,8 @@ class DriverLoop:
         """In a process with a Spark of its own: this driver's may still start."""
         began = time.monotonic()
         answer = perform(claim, _Fence(self._fenced, claim["attempt"]))
-        measures = {**measured(claim, time.monotonic() - began), **answer["measures"]}
+        seconds = time.monotonic() - began
+        measures: Measures = {**measured(claim, seconds), **answer["measures"]}
         self._hand_in(open_lake(claim["lake"]), claim, answer["results"], measures)
         return dict(Counter(r["state"] for r in answer["results"]))
 

@@ -15,7 +15,7 @@ from typing import TypedDict
 
 from dataplane.connectors.spark.spark_listing import check_format
 from dataplane.contract.claims import Claim
-from dataplane.contract.jobs import connector_of
+from dataplane.contract.jobs import ConnectorSettings, connector_of
 from dataplane.contract.results import Measures, TaskResult
 from dataplane.fragments.attempt import Cancelled
 from dataplane.fragments.task_results import task_result
@@ -36,17 +36,22 @@ class PackageAnswer(TypedDict):
 
 def packages_of(claim: Claim) -> Sequence[str]:
     """The packages that a claim's source lists; none for most claims."""
-    if claim["kind"] != "parse" or connector_of(claim["job"]) != "spark":
-        return ()
-    packages: Sequence[str] = claim["job"]["settings"].get("packages", ())
+    packages: Sequence[str] = _settings_of(claim).get("packages", ())
     return packages
+
+
+def _settings_of(claim: Claim) -> ConnectorSettings:
+    """The settings of a source of Spark; empty for other claims."""
+    if claim["kind"] != "parse" or connector_of(claim["job"]) != "spark":
+        return {}
+    return claim["job"].get("settings", {})
 
 
 def perform(claim: Claim, orders: claim_child.Fencing) -> PackageAnswer:
     """The answer of the process. Raises Cancelled once the attempt is fenced."""
     try:
         # A listing may be older than the operator's lists
-        check_format(claim["job"]["settings"], os.environ)
+        check_format(_settings_of(claim), os.environ)
         with _place(claim, orders):
             answer: PackageAnswer | None = claim_child.answer_of(COMMAND, claim, orders)
     except TaskFailure as e:
