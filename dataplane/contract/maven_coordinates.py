@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 
-# Each part stands in a POM as it is: no part has a character of XML or a range of versions
+# Each part stands in a POM and in names of folders as it is: no part has a character of XML, a
+# range of versions, or `..`
 _PART = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}"
-COORDINATES = f"{_PART}:{_PART}:[A-Za-z0-9][A-Za-z0-9_.+-]{{0,59}}"
+COORDINATES = rf"(?!.*\.\.){_PART}:{_PART}:[A-Za-z0-9][A-Za-z0-9_.+-]{{0,59}}"
 MOST_PACKAGES = 20  # of one source
-_CHANGING = re.compile("LATEST|RELEASE|.*-SNAPSHOT")
+# Versions that Maven or Ivy look up anew. Ivy reads `1.+` as the newest version that begins with `1.`
+_CHANGING = re.compile(r"latest(\..*)?|release|.*snapshot|.*\+", re.IGNORECASE)
 
 
 def is_pinned(coordinates: str) -> bool:

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
+from dataplane.spark.scratch import scratch_folder, sweep
 from dataplane.spark.spark_session import conf_from_environment
 
 S3, AZURE, GCS, CONNECTORS = (
@@ -89,8 +89,9 @@ def _fetch(
     pom: Path, folder: Path, environ: Mapping[str, str], finish: Callable[[Path], None]
 ) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
-        jars_folder = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch), environ)
+    sweep(folder.parent)  # a process that is killed while it fetches leaves its jars
+    with scratch_folder(folder.parent) as scratch:
+        jars_folder = (_by_maven if shutil.which("mvn") else _by_spark)(pom, scratch, environ)
         finish(jars_folder)
         try:
             jars_folder.rename(folder)

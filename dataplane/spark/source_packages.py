@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import resource
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dataplane.spark.jars import NoJars, fetched
 
-MOST_BYTES = 256 << 20  # of all jars of one source
+MOST_BYTES = 256 << 20  # of all jars of one source, and so of each
 CHECKSUMS = "checksums.json"
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -48,12 +50,34 @@ def package_jars(
     with TemporaryDirectory(prefix="headgate-pom-") as scratch:
         pom = Path(scratch) / "pom.xml"
         pom.write_text(_pom_text(packages), encoding="utf-8")
-        folder = fetched(pom, environ, partial(_record, most_bytes))
-    recorded = json.loads((folder / CHECKSUMS).read_text(encoding="utf-8"))
-    if _checksums(folder) != recorded:
+        with _files_up_to(most_bytes):
+            folder = fetched(pom, environ, partial(_record, most_bytes))
+    checksums = _checksums(folder)
+    if checksums != _recorded(folder):
         message = f"jars in {folder} differ from their recorded checksums"
         raise BadJars(f"{message}: delete the folder, and they are fetched again")
-    return {folder / name: checksum for name, checksum in recorded.items()}
+    return {folder / name: checksum for name, checksum in checksums.items()}
+
+
+@contextmanager
+def _files_up_to(most_bytes: int) -> Iterator[None]:
+    """Meanwhile, neither this process nor one that it starts writes a larger file: a resolver
+    downloads jars before their sizes can be seen here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    limits = [limit for limit in (soft, hard, most_bytes) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(limits), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def _recorded(folder: Path) -> object:
+    """The checksums that were recorded; None where the file is lost or damaged."""
+    try:
+        return json.loads((folder / CHECKSUMS).read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def _pom_text(packages: Sequence[str]) -> str:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,9 +20,12 @@ from dataplane.connectors.spark.option_places import check_option_places
 from dataplane.connectors.spark.spark_listing import partitions
 from dataplane.contract.jobs import ListJob
 from dataplane.contract.results import TaskResult
+from dataplane.runtime import package_claims
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.package_claims import perform
-from dataplane.spark.source_packages import BadJars, package_jars
+from dataplane.spark.jars import NoJars, fetched
+from dataplane.spark.scratch import open_scratch, sweep
+from dataplane.spark.source_packages import CHECKSUMS, BadJars, _pom_text, _record, package_jars
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
 from tests.servers.mongodb import DATABASE, MongoServer
@@ -123,9 +129,56 @@ def test_jars_that_were_changed_or_are_too_large_are_not_used(tmp_path: Path) ->
     jar.write_bytes(jar.read_bytes() + b"x")
     with pytest.raises(BadJars, match="differ from their recorded checksums"):
         package_jars([BSON], environ)
-    shutil.rmtree(jar.parent)
-    with pytest.raises(BadJars, match="508,453 bytes; 1,000 are allowed"):
+    (jar.parent / CHECKSUMS).unlink()
+    with pytest.raises(BadJars, match="differ from their recorded checksums"):
+        package_jars([BSON], environ)
+    with pytest.raises(BadJars, match="508,454 bytes; 1,000 are allowed"):
+        _record(1000, jar.parent)
+
+
+def test_no_file_larger_than_all_jars_may_be_is_written(tmp_path: Path) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    with pytest.raises(NoJars, match="File too large"):
         package_jars([BSON], environ, most_bytes=1000)
+    assert list(tmp_path.glob("headgate/*")) == []
+
+
+def test_jars_that_two_processes_fetch_at_once_are_those_of_the_faster_one(tmp_path: Path) -> None:
+    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    pom = tmp_path / "pom.xml"
+    pom.write_text(_pom_text([BSON]), encoding="utf-8")
+
+    fetches: list[Path] = []
+
+    def finish_after_the_other(own_folder: Path) -> None:
+        shared_folder = tmp_path / "headgate" / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
+        shutil.copytree(own_folder, shared_folder)
+        (shared_folder / "faster").touch()
+        fetches.append(own_folder)
+
+    folder = fetched(pom, environ, finish_after_the_other)
+    assert len(fetches) == 1
+    assert sorted(file.name for file in folder.iterdir()) == ["bson-5.1.4.jar", "faster"]
+    assert list(folder.parent.iterdir()) == [folder]
+
+
+def test_jars_of_a_process_that_was_killed_while_it_fetched_are_removed(tmp_path: Path) -> None:
+    left_behind = f"from {open_scratch.__module__} import open_scratch as f; f('{tmp_path}')"
+    subprocess.run([sys.executable, "-c", left_behind], check=True)
+    assert len(list(tmp_path.iterdir())) == 1
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claim_whose_process_is_killed_is_tried_again(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills_itself = "import os; os.write(1, b'{\"results\": ['); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(package_claims, "COMMAND", (sys.executable, "-c", kills_itself))
+    errors = [failed(result) for result in outcome(folders, job_of())]
+    assert [error["condition"] for error in errors] == ["package-driver-died"] * 2
+    assert [error["kind"] for error in errors] == ["infrastructure"] * 2
+    assert "ended by SIGKILL" in errors[0]["message"]
 
 
 def test_a_package_that_is_not_there_is_the_outcome_of_each_task(folders: Folders) -> None:
@@ -151,7 +204,8 @@ def test_only_allowed_packages_are_read(folders: Folders, monkeypatch: pytest.Mo
 
 def test_places_in_options_are_those_that_the_operator_allows() -> None:
     places = Places((), allowed=("mongodb://db:27017", "/data/shop"))
-    for value in ("mongodb://app:pw@db:27017/shop?tls=true", "/data/shop/ca.pem", "db", "a/b"):
+    allowed_login, upper_case = "mongodb://app:pw@db:27017/shop?tls=true", "MONGODB://db:27017/shop"
+    for value in (allowed_login, upper_case, "/data/shop/ca.pem", "db", "a/b"):
         check_option_places({"option": value}, places)
     for value in (
         "mongodb://db:27018/shop",
@@ -161,7 +215,17 @@ def test_places_in_options_are_those_that_the_operator_allows() -> None:
         "mongodb://other\\@db:27017/",
         "/etc/passwd",
         "file:/etc/passwd",
+        "hdfs:/shop",
     ):
         with pytest.raises(TaskFailure) as caught:
             check_option_places({"option": value}, places)
         assert caught.value.condition == "place-refused", value
+
+
+@pytest.mark.parametrize("beginning", ["file:", "FILE://", "file://localhost", "jar:file:"])
+def test_each_form_of_a_file_is_a_place(beginning: str) -> None:
+    places = Places((("/etc", "a place of the system"),))
+    with pytest.raises(TaskFailure) as caught:
+        check_option_places({"option": f"{beginning}/etc/passwd"}, places)
+    assert caught.value.condition == "place-refused"
+    check_option_places({"option": f"{beginning}/data/ca.pem", "other": "profile:dev"}, places)

@@ -19,6 +19,8 @@ _URI = re.compile(
     r"(?P<login>[^/?#\\@]*@)?(?P<hosts>[^/?#\\@]+)(?P<path>/.*)?",
     re.DOTALL,
 )
+# Java reads the same file by `file:/a`, `FILE:///a`, `file://localhost/a` and within `jar:file:/a!/b`
+_FILE = re.compile(r"\bfile:(?://[^/]*(?=/))?(?P<path>[^!]*)", re.DOTALL | re.IGNORECASE)
 
 
 def check_option_places(options: Mapping[str, str], places: Places) -> None:
@@ -37,8 +39,10 @@ def check_option_places(options: Mapping[str, str], places: Places) -> None:
 def _places_in(text: str) -> Iterator[str]:
     """A path, or a URI for each of its hosts, without the login."""
     match = _URI.fullmatch(text)
-    if match is not None:
+    if file := _FILE.search(text):
+        yield f"file:{file['path']}"
+    elif match is not None:
         for host in match["hosts"].split(","):
-            yield f"{match['scheme']}://{host}{match['path'] or ''}"
-    elif "://" in text or text.startswith(("/", "file:")):
+            yield f"{match['scheme'].lower()}://{host}{match['path'] or ''}"
+    elif ":/" in text or text.startswith("/"):
         yield text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -223,6 +224,23 @@ CASES = [
     ("invalid-value", packaged("format: x, packages: [^'g:a:1-SNAPSHOT']")),
     ("invalid-value", packaged("format: x, packages: [^'g:a:[1,2)']")),
     ("invalid-value", packaged("format: x, packages: [^'g<:a:1']")),
+    *[
+        ("invalid-value", packaged(f"format: x, packages: [^{json.dumps(coordinates)}]"))
+        for coordinates in (
+            "g:a:SNAPSHOT",
+            "g:a:1.snapshot",
+            "g:a:1.+",
+            "g:a:latest.release",
+            "g..h:a:1",
+            "g:a:1..",
+            "g/h:a:1",
+            "g:a: 1",
+            "g:a:1\n",
+            "-Dx:a:1",
+            "g:a:${env.HOME}",
+            "g:a:1,h:b:1",
+        )
+    ],
     (
         "invalid-value",
         packaged(f"format: x, packages: ^[{', '.join(f'g:a:{n}' for n in range(21))}]"),
