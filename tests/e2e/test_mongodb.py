@@ -16,9 +16,8 @@ from tests.servers.mongodb import MongoServer
 from tests.slices import in_turn
 from tests.spark.test_source_packages import CONNECTOR, PARTITIONER
 
-# Beside the story of the calendar: claims in processes of their own have tests in
-# spark/test_source_packages
-pytestmark = in_turn(1, 4)
+# In each run, e2e/test_calendar has the connector, and spark/test_source_packages has the packages
+pytestmark = in_turn(3, 4)
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark-sources.md"
 

@@ -24,7 +24,7 @@ from dataplane.runtime import package_claims
 from dataplane.runtime.heartbeats import Orders
 from dataplane.runtime.package_claims import perform
 from dataplane.spark.jars import NoJars, fetched
-from dataplane.spark.scratch import open_scratch, sweep
+from dataplane.spark.scratch import open_scratch
 from dataplane.spark.source_packages import CHECKSUMS, BadJars, _pom_text, _record, package_jars
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
@@ -136,11 +136,17 @@ def test_jars_that_were_changed_or_are_too_large_are_not_used(tmp_path: Path) ->
         _record(1000, jar.parent)
 
 
-def test_no_file_larger_than_all_jars_may_be_is_written(tmp_path: Path) -> None:
-    environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+def test_a_jar_that_is_too_large_is_not_written_and_killed_fetches_leave_none(
+    tmp_path: Path,
+) -> None:
+    environ, cache = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}, tmp_path / "headgate"
+    cache.mkdir()
+    killed_fetch = f"from {open_scratch.__module__} import open_scratch as f; f({str(cache)!r})"
+    subprocess.run([sys.executable, "-c", killed_fetch], check=True)
+    assert len(list(cache.iterdir())) == 1
     with pytest.raises(NoJars, match="File too large"):
         package_jars([BSON], environ, most_bytes=1000)
-    assert list(tmp_path.glob("headgate/*")) == []
+    assert list(cache.iterdir()) == []
 
 
 def test_jars_that_two_processes_fetch_at_once_are_those_of_the_faster_one(tmp_path: Path) -> None:
@@ -160,14 +166,6 @@ def test_jars_that_two_processes_fetch_at_once_are_those_of_the_faster_one(tmp_p
     assert len(fetches) == 1
     assert sorted(file.name for file in folder.iterdir()) == ["bson-5.1.4.jar", "faster"]
     assert list(folder.parent.iterdir()) == [folder]
-
-
-def test_jars_of_a_process_that_was_killed_while_it_fetched_are_removed(tmp_path: Path) -> None:
-    left_behind = f"from {open_scratch.__module__} import open_scratch as f; f('{tmp_path}')"
-    subprocess.run([sys.executable, "-c", left_behind], check=True)
-    assert len(list(tmp_path.iterdir())) == 1
-    sweep(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_claim_whose_process_is_killed_is_tried_again(
@@ -216,6 +214,7 @@ def test_places_in_options_are_those_that_the_operator_allows() -> None:
         "/etc/passwd",
         "file:/etc/passwd",
         "hdfs:/shop",
+        "mongodb://other:27017/file:/data/shop",
     ):
         with pytest.raises(TaskFailure) as caught:
             check_option_places({"option": value}, places)

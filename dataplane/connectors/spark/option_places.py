@@ -37,11 +37,11 @@ def check_option_places(options: Mapping[str, str], places: Places) -> None:
 
 
 def _places_in(text: str) -> Iterator[str]:
-    """A path, or a URI for each of its hosts, without the login."""
-    match = _URI.fullmatch(text)
-    if file := _FILE.search(text):
+    """A path, or a URI for each of its hosts, without the login; besides, files within a URI."""
+    for file in _FILE.finditer(text):
         yield f"file:{file['path']}"
-    elif match is not None:
+    match = _URI.fullmatch(text)
+    if match is not None:
         for host in match["hosts"].split(","):
             yield f"{match['scheme'].lower()}://{host}{match['path'] or ''}"
     elif ":/" in text or text.startswith("/"):
