@@ -304,3 +304,12 @@ class Hiding(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return hidden(super().format(record))
+
+
+def log_lines() -> None:
+    """Write the log of this process to its standard error, without secrets."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.ERROR)

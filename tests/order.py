@@ -58,6 +58,8 @@ MINUTES = {
     "browser/test_query.py": 0.8,
     "cluster/test_dataflow.py": 0.8,
     "e2e/test_feeds.py": 0.8,
+    "e2e/test_mongodb.py": 0.8,
+    "spark/test_source_packages.py": 0.8,
     "e2e/test_lost_files.py": 0.8,
     "property/test_arrivals.py": 0.8,
     "spark/test_parse.py": 0.8,

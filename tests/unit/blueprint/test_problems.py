@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -46,6 +47,10 @@ def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
 def spark(at: str, partitions: str) -> str:
     keys = f"schema: a INT, partitions: {{{partitions}}}"
     return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
+
+
+def packaged(keys: str) -> str:
+    return component(f"read: {{connector: spark, schema: a INT, {keys}}}")
 
 
 def python(keys: str) -> str:
@@ -217,6 +222,35 @@ CASES = [
     (
         "not-supported",
         component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
+    ),
+    ("invalid-value", packaged("format: x, packages: [^'g:a']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:1-SNAPSHOT']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:[1,2)']")),
+    ("invalid-value", packaged("format: x, packages: [^'g<:a:1']")),
+    *[
+        ("invalid-value", packaged(f"format: x, packages: [^{json.dumps(coordinates)}]"))
+        for coordinates in (
+            "g:a:SNAPSHOT",
+            "g:a:1.snapshot",
+            "g:a:1.+",
+            "g:a:latest.release",
+            "g..h:a:1",
+            "g:a:1..",
+            "g/h:a:1",
+            "g:a: 1",
+            "g:a:1\n",
+            "-Dx:a:1",
+            "g:a:${env.HOME}",
+            "g:a:1,h:b:1",
+        )
+    ],
+    (
+        "invalid-value",
+        packaged(f"format: x, packages: ^[{', '.join(f'g:a:{n}' for n in range(21))}]"),
+    ),
+    (
+        "conflicting-keys",
+        packaged("python: 'def f(): 1', source: f, packages: ^['g:a:1']"),
     ),
     (
         "missing-key",
