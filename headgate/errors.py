@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,8 +18,28 @@ from controlplane.client import ApiError
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
+INSTALLED = "site-packages"  # the folder of packages, among them IPython
+_OURS = Path(__file__).parents[1]
+_OWN_FOLDERS = tuple(str(_OURS / name) for name in ("headgate", "controlplane", "dataplane"))
 
-class Refused(Exception):
+
+class ShortTraceback(Exception):
+    """An error that IPython shows with the lines of the user's code alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython prints in place of a traceback."""
+        frames = traceback.extract_tb(self.__traceback__)
+        places = [f"  line {frame.lineno}: {frame.line}" for frame in frames if _is_users(frame)]
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self}", *places]
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    """Whether the line is of a cell or a program, not of a package."""
+    is_of_package = INSTALLED in Path(frame.filename).parts
+    return bool(frame.line) and not is_of_package and not frame.filename.startswith(_OWN_FOLDERS)
+
+
+class Refused(ShortTraceback):
     """A request was refused. The text has a line for each problem: `FILE:LINE:COL: code: message
     (hint)`.
 
@@ -30,7 +52,13 @@ class Refused(Exception):
         self.code, self.problems = code, problems
 
 
-class MissingPackage(ImportError):
+def refused(code: str, message: str) -> Refused:
+    """A refusal of our own, which no file is about."""
+    problem = {"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}
+    return Refused(code, [problem])
+
+
+class MissingPackage(ShortTraceback, ImportError):
     """A package that an optional part needs is not installed. The text says how to install it."""
 
 
