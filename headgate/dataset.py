@@ -216,16 +216,18 @@ class Dataset(Lazy):
             )
         return Shown(answer, diff_views.dataset(answer))
 
-    def refresh(self, *, accept_deletes: bool = False, force: bool = False) -> Shown:
-        """Check its sources for new files. With a service, wait for the listings. `force`: also
-        recompute the dataset; `accept_deletes`: confirm the loss of files."""
+    def refresh(
+        self, *, accept_deletes: bool = False, force: bool = False, wait_s: float = LISTED_S
+    ) -> Shown:
+        """Check its sources for new files. `wait_s`: how long to wait at most for the workers of a
+        service. `force`: also recompute the dataset; `accept_deletes`: confirm the loss of files."""
         with as_refused():
             answer = self.client.refresh(
                 self.name,
                 branch=self.branch_name,
                 accept_deletes=accept_deletes,
                 force=force,
-                wait_s=LISTED_S if self.has_service else 0.0,
+                wait_s=wait_s if self.has_service else 0.0,
             )
         return Shown(answer, source_views.refreshed(answer), cells=AnswerCells(self._links))
 

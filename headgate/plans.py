@@ -44,12 +44,12 @@ class Plan:
                 self.documents, self._basis, branch=self.branch_name, override=override
             )
             if service is None:
-                return Shown(answer, views.applied(answer))
+                return Shown(answer, views.applied(answer), cells=self.cells)
             flows = list(answer["revisions"]) or list(self._basis["revisions"])
             waiting = service_run.Waiting(service, self.client, self.branch_name, lambda _: None)
             done = waiting.settled(flows, since)
         reported_run = once.answer(done, spark_started=done["spark_started"], since=started)
-        return Shown(reported_run, views.summary(reported_run))
+        return Shown(reported_run, views.summary(reported_run), cells=self.cells)
 
     @property
     def _basis(self) -> PlanBasis:

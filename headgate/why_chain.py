@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controlplane.cli import why_views
-from controlplane.cli.output import partition_name
+from controlplane.cli.output import Lines, partition_name
 from controlplane.core.explain.listed_causes import listed_causes
 from controlplane.core.model.answers import WhyAnswer, WhyNode
 from headgate import html
@@ -16,8 +16,11 @@ MOST_CAUSES = 40  # as on the page
 def why_html(answer: WhyAnswer, links: PageLinks, *, shows_all: bool = False) -> str:
     """HTML of the whole answer. The chain replaces the tree of the command line."""
     without_tree: WhyAnswer = {**answer, "tree": None}
-    lines = html.view_parts(why_views.why(without_tree, shows_all=shows_all))
-    head = f"{links.of_dataset(answer['dataset'])} {state(answer['state'])}"
+    lines = html.view_parts([Lines(why_views.facts(without_tree, shows_all=shows_all))])
+    name, partition = links.of_dataset(answer["dataset"]), answer["partition"]
+    place = f"/{html.text(partition_name(partition))}" if partition else ""
+    generation = links.of_generation(answer["dataset"], answer["generation"])
+    head = f"<b>{name}{place}</b> {state(answer['state'])}, generation {generation}"
     causes = [
         _cause(node, links)
         for _, node in listed_causes(answer["tree"])

@@ -25,7 +25,12 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     """How a dataset stands, its cause, what keeps it from being worked on, and the tree of
     causes."""
-    lines = [_head(value), *_late(value), *_reasons(value), *took(value.get("work"))]
+    return [Lines((_head(value), *facts(value, shows_all=shows_all)))]
+
+
+def facts(value: WhyAnswer, *, shows_all: bool = False) -> tuple[str, ...]:
+    """All lines below the first one."""
+    lines = [*_late(value), *_reasons(value), *took(value.get("work"))]
     if held := value.get("held_up"):
         lines += _held_up(held, value)
     lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]
@@ -37,7 +42,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     lines += [f"volatile: {_construct(construct)}" for construct in value.get("volatile") or ()]
     lines += [f"logic: {value['logic']}"] if value.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((*lines, *failure(value.get("error"), dataset=value["dataset"])))]
+    return (*lines, *failure(value.get("error"), dataset=value["dataset"]))
 
 
 def _head(value: WhyAnswer) -> str:
