@@ -30,6 +30,7 @@ from controlplane.operations.inspect import (
 )
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.records import RecordsRequest
+from controlplane.operations.inspect.trends import GENERATIONS
 from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
@@ -38,7 +39,6 @@ from controlplane.ui.page_request import PageRequest
 from controlplane.ui.page_types import RecordsShown
 from controlplane.ui.rows_pages import NUMBERS, ROWS
 from controlplane.ui.session_rights import may
-from controlplane.ui.views import GENERATIONS
 
 COMPARED_S = 30.0
 COLUMNS = 20  # of rows that differ

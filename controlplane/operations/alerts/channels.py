@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.core.alerts import Channels, channel_id
 from controlplane.core.compile.nodes import Desired
@@ -22,6 +22,18 @@ def of_flows(
     nodes: Desired, installation: Sequence[Channel], flows: Iterable[str]
 ) -> dict[str, Channels]:
     return {flow: of_flow(nodes, installation, flow) for flow in flows}
+
+
+def with_jumps(flows: Mapping[str, Channels], datasets: Iterable[str]) -> list[str]:
+    """The datasets whose jumps some channel reports."""
+    return [
+        dataset
+        for dataset in datasets
+        if any(
+            channel.jumps and channel.covers(dataset)
+            for channel in flows[dataset.partition(".")[0]].values()
+        )
+    ]
 
 
 def _named(flow: str, channels: Sequence[Channel]) -> dict[str, Channel]:

@@ -145,7 +145,7 @@ def test_a_plan_of_other_values_leaves_the_file_as_it_is(
     plan = hg.plan("shop.yaml", set=other, refresh=False, spark=False)
     assert [change["component"] for change in plan.answer["changes"]] == ["shop.dear"]
     assert file.read_text() == BLUEPRINT
-    with pytest.raises(headgate.Refused, match="dear.transform has no 'sq'; it has sql"):
+    with pytest.raises(headgate.Refused, match=r"dear\.transform has no 'sq'; it has sql"):
         hg.plan("shop.yaml", set={"dear.transform.sq": 1})
     with pytest.raises(headgate.Refused, match="`set` takes one blueprint, not 2"):
         hg.plan("shop.yaml", "shop.yaml", set=other)
