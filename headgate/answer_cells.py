@@ -25,23 +25,23 @@ class AnswerCells:
     links: PageLinks = field(default_factory=PageLinks)
     dataset: str = ""
 
-    def cell(self, column: str, value: object) -> str:
+    def cell(self, column: str, content: object) -> str:
         """HTML of one cell."""
-        match value:
+        match content:
             case str() if column == "state":
-                return state(value)
+                return state(content)
             case str() if column == "dataflow":
-                return self.links.of_dataflow(value)
-            case str() if column in ("name", "dataset") and _DATASET.fullmatch(value):
-                return self.links.of_dataset(value)
-            case str() if _INSTANT.fullmatch(value):
-                return when(value)
+                return self.links.of_dataflow(content)
+            case str() if column in ("name", "dataset") and _DATASET.fullmatch(content):
+                return self.links.of_dataset(content)
+            case str() if _INSTANT.fullmatch(content):
+                return when(content)
             case int() if column == "generation" and self.dataset:
-                return self.links.of_generation(self.dataset, value)
+                return self.links.of_generation(self.dataset, content)
             case int() if column not in NUMBERED:
-                return f"{value:,}"
+                return f"{content:,}"
             case _:
-                return html.text(value)
+                return html.text(content)
 
 
 def state(name: str) -> str:

@@ -21,9 +21,9 @@ def with_values(text: str, values: Mapping[str, JsonValue]) -> str:
 
     Raises UnknownPath for a name that the text does not have, also for a text that is not YAML.
     """
-    for path, value in values.items():
+    for path, replacement in values.items():
         node = _node_at(text, path)
-        written = json.dumps(value, ensure_ascii=False)
+        written = json.dumps(replacement, ensure_ascii=False)
         if node.start_mark.index == node.end_mark.index:
             written = f" {written}"  # an empty value ends at its colon
         # A block ends at the beginning of the line behind it
@@ -53,5 +53,5 @@ def _node_at(text: str, path: str) -> yaml.Node:
 def _entries(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
     """The entries of a mapping; none of any other node."""
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield str(key.value), value
+        for key, node_of_key in node.value:
+            yield str(key.value), node_of_key

@@ -220,7 +220,8 @@ class Dataset(Lazy):
         self, *, accept_deletes: bool = False, force: bool = False, wait_s: float = LISTED_S
     ) -> Shown:
         """Check its sources for new files. `wait_s`: how long to wait at most for the workers of a
-        service. `force`: also recompute the dataset; `accept_deletes`: confirm the loss of files."""
+        service. `force`: also recompute the dataset. `accept_deletes`: confirm the loss of files.
+        """
         with as_refused():
             answer = self.client.refresh(
                 self.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from controlplane.client import ApiError
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
-INSTALLED = "site-packages"  # the folder of packages, among them IPython
-_OURS = Path(__file__).parents[1]
-_OWN_FOLDERS = tuple(str(_OURS / name) for name in ("headgate", "controlplane", "dataplane"))
+PACKAGES = {"site-packages", "dist-packages"}  # folders of packages, among them IPython
+_ROOT = Path(__file__).parents[1]
+_OWN_FOLDERS = tuple(str(_ROOT / name) for name in ("headgate", "controlplane", "dataplane"))
+_LIBRARY = sysconfig.get_path("stdlib")
 
 
 class ShortTraceback(Exception):
@@ -35,8 +37,9 @@ class ShortTraceback(Exception):
 
 def _is_users(frame: traceback.FrameSummary) -> bool:
     """Whether the line is of a cell or a program, not of a package."""
-    is_of_package = INSTALLED in Path(frame.filename).parts
-    return bool(frame.line) and not is_of_package and not frame.filename.startswith(_OWN_FOLDERS)
+    if frame.filename.startswith((*_OWN_FOLDERS, _LIBRARY)):
+        return False
+    return bool(frame.line) and PACKAGES.isdisjoint(Path(frame.filename).parts)
 
 
 class Refused(ShortTraceback):

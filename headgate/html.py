@@ -113,8 +113,8 @@ def _part(part: TextTable | Lines, cell: Cell | None) -> str:
 
 def _row(columns: Sequence[str], row: Sequence[object], right: Sequence[bool], cell: Cell) -> str:
     cells = "".join(
-        f"<td{_side(is_right)}>{_null_or(cell, column, value)}</td>"
-        for column, value, is_right in zip(columns, row, right, strict=True)
+        f"<td{_side(is_right)}>{_null_or(cell, column, content)}</td>"
+        for column, content, is_right in zip(columns, row, right, strict=True)
     )
     return f"<tr>{cells}</tr>"
 
@@ -123,12 +123,12 @@ def _side(is_right: bool) -> str:
     return ' class="n"' if is_right else ""
 
 
-def _null_or(cell: Cell, column: str, value: object) -> str:
-    return "<i>null</i>" if value is None else cell(column, value)
+def _null_or(cell: Cell, column: str, content: object) -> str:
+    return "<i>null</i>" if content is None else cell(column, content)
 
 
-def _plain_cell(column: str, value: object) -> str:  # noqa: ARG001  # as all cells
-    return text(value)
+def _plain_cell(column: str, content: object) -> str:  # noqa: ARG001  # as all cells
+    return text(content)
 
 
 def _is_number(value: object) -> bool:

@@ -69,14 +69,16 @@ class SeenJumps:
     def _jumps(self, tx: Tx, branch: str, state: State) -> Jumps:
         """Those of all generations since the last look. The first look is at the newest one."""
         name, newest = state.dataset, state.generation
-        seen = self.by_dataset.get(name)
-        if seen is not None and seen.generation == newest:
-            return seen.jumps
+        before = self.by_dataset.get(name)
+        if before is not None and before.generation == newest:
+            return before.jumps
         history = datasets.measured_generations(tx, branch, name, trends.GENERATIONS)
         measured = trends.of_generations(history)
         lasting = _jumps_after(measured, newest - 1)
         self.by_dataset[name] = SeenGeneration(newest, lasting)
-        return lasting if seen is None else _jumps_after(measured, seen.generation)
+        if before is None:
+            return lasting
+        return _jumps_after(measured, before.generation)
 
 
 def _jumps_after(measured: Iterable[Trend], generation: int) -> Jumps:
@@ -108,7 +110,7 @@ def _amount(measure: TrendMeasure, amount: float) -> str:
 
 
 def events(branch: str, before: Iterable[Alert], news: News) -> list[Event]:
-    """Events of the jumps that have begun. `before`: alerts at the last look."""
+    """Events of new jumps. `before`: alerts at the last look."""
     present = {alert.key for alert in before}
     return [
         Event(JUMPED, alert.dataset, 1, _event_body(alert), branch=branch)

@@ -69,8 +69,8 @@ class Watch:
                 if decisions
                 else {}
             )
-            wanted = channels.with_jumps(flows, (d.dataset for d in decisions))
-            jumping = self._jumps.conditions(tx, self._branch, facts.states, wanted)
+            jump_datasets = channels.with_jumps(flows, (d.dataset for d in decisions))
+            jumping = self._jumps.conditions(tx, self._branch, facts.states, jump_datasets)
             open_alerts = [a for a in self._open_alerts if a.dataset in mine]
             news = alerts.look(
                 self._branch,

@@ -152,7 +152,8 @@ def test_a_plan_of_other_values_leaves_the_file_as_it_is(
 
 
 def test_a_value_is_replaced_in_its_place() -> None:
-    text = "components:\n  a: # first\n    params: {late: 15, x: y} # kept\n    sql: |\n      SELECT 1\n    paused:\n"
+    params = "components:\n  a: # first\n    params: {late: 15, x: y} # kept\n"
+    text = f"{params}    sql: |\n      SELECT 1\n    paused:\n"
     edited = blueprint_values.with_values(text, {"a.params.late": 30, "a.paused": True})
     assert edited == text.replace("15", "30").replace("paused:", "paused: true")
     assert blueprint_values.with_values(text, {"a.sql": "SELECT 'ü'"}) == text.replace(
