@@ -21,7 +21,6 @@ from controlplane.core.model.alerts import MEASURE_OF, Alert, Condition
 from controlplane.core.model.answers.datasets import Trend, TrendMeasure, TrendPoint
 from controlplane.core.model.events import Event
 from controlplane.core.model.states import State
-from controlplane.operations.inspect import datasets, trends
 from controlplane.ports.store import Tx
 
 JUMPED: Final = "dataset.jumped"
@@ -72,6 +71,9 @@ class SeenJumps:
         before = self.by_dataset.get(name)
         if before is not None and before.generation == newest:
             return before.jumps
+        # Only a channel that reports jumps needs the history of datasets
+        from controlplane.operations.inspect import datasets, trends
+
         history = datasets.measured_generations(tx, branch, name, trends.GENERATIONS)
         measured = trends.of_generations(history)
         lasting = _jumps_after(measured, newest - 1)
