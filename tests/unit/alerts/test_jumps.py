@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.alerts import AWAY_S, channel_id
+from controlplane.core.alerts import AWAY_S, Key, channel_id, look
 from controlplane.core.model.alerts import Channel
 from controlplane.core.model.answers.datasets import TrendPoint
 from controlplane.operations.alerts.jumps import JUMPED, REPORTED_FOR_S, last_jump
@@ -148,3 +148,6 @@ def test_a_channel_without_jumps_is_the_channel_that_it_was() -> None:
     narrow = Channel("webhook", datasets=("orders", "sales.total"))
     covered = [narrow.covers(name) for name in ("shop.orders", "sales.total", "shop.total")]
     assert covered == [True, True, False]
+    failed: dict[Key, str] = {("shop.total", "failed"): "", ("shop.orders", "failed"): ""}
+    news = look("main", [], failed, {"shop": {"hook": narrow}}, 0.0)
+    assert [item["dataset"] for items in news.items.values() for item in items] == ["shop.orders"]
