@@ -36,6 +36,8 @@ class AnswerCells:
                 return self.links.of_dataset(content)
             case str() if _INSTANT.fullmatch(content):
                 return when(content)
+            case bool():  # which is an int, too
+                return html.text(content)
             case int() if column == "generation" and self.dataset:
                 return self.links.of_generation(self.dataset, content)
             case int() if column not in NUMBERED:
@@ -52,13 +54,19 @@ def state(name: str) -> str:
 
 
 def when(instant: str) -> str:
-    """An instant in UTC as a relative time, with the absolute one on hover: `3 min 20 s ago`."""
-    elapsed_s = (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds()
+    """An instant in UTC as a relative time, with the absolute one on hover: `3 min 20 s ago`. Text
+    of users that is no instant, such as `2026-99-99 00:00:00Z`, is shown as it is."""
+    try:
+        elapsed_s = (datetime.now(UTC) - datetime.fromisoformat(instant)).total_seconds()
+    except ValueError:
+        return html.text(instant)
     shown = f"{instant[:10]} {instant[11:19]}Z"
     return f'<time datetime="{html.text(instant)}" title="{shown}">{_ago(elapsed_s)}</time>'
 
 
 def _ago(elapsed_s: float) -> str:
+    if elapsed_s <= -1:
+        return f"in {duration(-elapsed_s)}"
     if elapsed_s < 1:
         return "now"
     return f"{duration(elapsed_s)} ago"

@@ -38,6 +38,8 @@ def _node_at(text: str, path: str) -> yaml.Node:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise UnknownPath(f"cannot set {path!r}: the text is not YAML: {error}") from None
+    except RecursionError:
+        raise UnknownPath(f"cannot set {path!r}: the text is nested too deeply") from None
     names = ["components", *path.split(".")]
     for depth, name in enumerate(names):
         entries = dict(_entries(node))

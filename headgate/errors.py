@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sysconfig
 import traceback
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,9 @@ from controlplane.settings import BadSetting
 
 PACKAGES = {"site-packages", "dist-packages"}  # folders of packages, among them IPython
 _ROOT = Path(__file__).parents[1]
-_OWN_FOLDERS = tuple(str(_ROOT / name) for name in ("headgate", "controlplane", "dataplane"))
+_OWN_FOLDERS = tuple(
+    f"{_ROOT / name}{os.sep}" for name in ("headgate", "controlplane", "dataplane")
+)
 _LIBRARY = sysconfig.get_path("stdlib")
 
 

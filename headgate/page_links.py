@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from controlplane.core.model.branches import MAIN
 from headgate.html import text
@@ -13,7 +13,8 @@ from headgate.html import text
 @dataclass(frozen=True, slots=True)
 class PageLinks:
     """`url`: the address of the service. None: an API of our own, which ends with this process, so
-    names stay plain text."""
+    names stay plain text. They stay so, too, where the address is not of a page or has a password.
+    """
 
     url: str | None = None
     branch: str = MAIN
@@ -41,10 +42,16 @@ class PageLinks:
         return self._around(path, text(label), query)
 
     def _around(self, path: str, content: str, query: dict[str, str] | None = None) -> str:
-        if self.url is None:
+        if self.url is None or not _is_of_pages(self.url):
             return content
         fields = dict(query or {})
         if self.branch != MAIN:
             fields["branch"] = self.branch
         address = f"{self.url}{path}{'?' if fields else ''}{urlencode(fields)}"
         return f'<a href="{escape(address)}" target="_blank" rel="noopener">{content}</a>'
+
+
+def _is_of_pages(url: str) -> bool:
+    """Whether a browser opens it as a page, and a saved notebook may hold it."""
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https") and parts.password is None

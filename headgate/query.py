@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from controlplane.client import Headgate, Time
 from controlplane.core.model.json_values import JsonValue
-from headgate.errors import as_refused
+from headgate.errors import as_refused, refused
 from headgate.lazy import Lazy
 from headgate.shown import Shown
 
@@ -57,6 +57,9 @@ class Query(Lazy):
         # Only a chart needs the code of the page
         from headgate import query_chart
 
+        if kind is not None and kind not in query_chart.KINDS:
+            listed = ", ".join(query_chart.KINDS)
+            raise refused("not-found", f"there is no chart {kind!r}; there are {listed}")
         with as_refused():
             answer = self.client.query(
                 self.sql,

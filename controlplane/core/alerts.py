@@ -6,7 +6,8 @@
                             `recovered` is sent and it is forgotten. One that comes back meanwhile
                             is the same one
 
-So a condition that comes and goes is reported once. A jump has no `recovered`.
+So a condition that comes and goes is reported once. A jump has no `recovered`. A jump that begins
+AWAY_S or more after the jump before it is another one.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # reported after a 
 Key: TypeAlias = tuple[str, Condition]  # of a dataset
 Seen: TypeAlias = Mapping[Key, str]  # conditions that hold now, with more in words
 Channels: TypeAlias = Mapping[str, Channel]  # by id
+BeganAt: TypeAlias = Mapping[Key, float]  # when conditions began, where that is certain
+NO_TIMES: BeganAt = {}
 
 
 @dataclass(slots=True)
@@ -72,12 +75,16 @@ def look(
     conditions: Seen,
     channels_of: Mapping[str, Channels],
     now: float,
+    began_at: BeganAt = NO_TIMES,
 ) -> News:
     """What changed since the last look. `channels_of`: by dataflow."""
     news, alerts = News(), {alert.key: alert for alert in present}
     for (dataset, condition), text in conditions.items():
+        since = began_at.get((dataset, condition))
         before = alerts.pop((dataset, condition), None)
-        alert = before or Alert(branch, dataset, condition, now, text)
+        if before is not None and since is not None and since - before.since >= AWAY_S:
+            before = None
+        alert = before or Alert(branch, dataset, condition, now if since is None else since, text)
         after = _notified(
             replace(alert, ended=None), text, _channels(channels_of, dataset), now, news
         )

@@ -195,7 +195,7 @@ def report_unknown_datasets(
         for name in channel.datasets:
             if name.removesuffix(QUARANTINE) not in components:
                 message = f"`notify` names the dataset {shown(name)}, which is no component"
-                hint = f"components: {', '.join(sorted(components))}"
+                hint = problems.guess(name, components) or "write the name of a component"
                 problems.add(place, "unknown-reference", message, hint)
 
 

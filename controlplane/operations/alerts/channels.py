@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from controlplane.core.alerts import Channels, channel_id
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.model.alerts import Channel
+from controlplane.core.model.answers.datasets import TrendMeasure
 
 INSTALLATION = ""  # in place of a dataflow
 
@@ -24,16 +25,16 @@ def of_flows(
     return {flow: of_flow(nodes, installation, flow) for flow in flows}
 
 
-def with_jumps(flows: Mapping[str, Channels], datasets: Iterable[str]) -> list[str]:
-    """The datasets whose jumps some channel reports."""
-    return [
-        dataset
-        for dataset in datasets
-        if any(
-            channel.jumps and channel.covers(dataset)
-            for channel in flows[dataset.partition(".")[0]].values()
-        )
-    ]
+def measures_reported(
+    flows: Mapping[str, Channels], datasets: Iterable[str]
+) -> dict[str, set[TrendMeasure]]:
+    """The measures whose jumps a channel reports, of the datasets that have such a channel."""
+    reported: dict[str, set[TrendMeasure]] = {}
+    for dataset in datasets:
+        for channel in flows[dataset.partition(".")[0]].values():
+            if channel.jumps and channel.covers(dataset):
+                reported.setdefault(dataset, set()).update(channel.jumps)
+    return reported
 
 
 def _named(flow: str, channels: Sequence[Channel]) -> dict[str, Channel]:

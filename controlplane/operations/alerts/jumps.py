@@ -4,13 +4,14 @@ Generations that jump one after the other are one jump, which begins with the fi
 example, if rows go from 100 to 200 and stay there, the first generation with 200 rows is reported,
 and the later ones are not.
 
-A jump is reported within an hour of its commit. So a channel that is new, or a service that was
-down for long, reports no jumps of the past.
+A jump is a condition that holds for an hour from its commit. So a channel that is new, or a service
+that was down for long, reports no jumps of the past. The stored alert has the time of the commit: a
+process that starts does not report the jump again, and reports one that no process has reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -38,49 +39,64 @@ Jumps = Mapping[TrendMeasure, TrendPoint]  # the first generation of each jump
 
 
 @dataclass(frozen=True, slots=True)
+class Jump:
+    """A jump in words, and the commit of its first generation."""
+
+    text: str
+    began_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class SeenGeneration:
-    """The generation of a dataset at the last look, and the jumps that last in it."""
+    """The generation of a dataset at the last look, and the last jumps up to it."""
 
     generation: int
     jumps: Jumps
 
 
+NOTHING_SEEN: Final = SeenGeneration(0, {})
+
+
 @dataclass(slots=True)
 class SeenJumps:
-    """Jumps of one branch since the last look. Generations are read where there are new ones."""
+    """The last jumps of one branch. Generations are read where there are new ones."""
 
     by_dataset: dict[str, SeenGeneration] = field(default_factory=dict)
 
     def conditions(
-        self, tx: Tx, branch: str, states: Mapping[str, State], names: Iterable[str]
-    ) -> dict[Key, str]:
-        """Conditions that hold, with more in words. `states`: the newest ones, by dataset."""
+        self,
+        tx: Tx,
+        branch: str,
+        states: Mapping[str, State],
+        measures: Mapping[str, Set[TrendMeasure]],
+    ) -> dict[Key, Jump]:
+        """Conditions that hold. `states`: the newest ones, by dataset. `measures`: those that are
+        reported, by dataset."""
         earliest = tx.now() - REPORTED_FOR_S
-        conditions: dict[Key, str] = {}
-        for name in names:
-            if name not in states:
-                continue
-            for measure, point in self._jumps(tx, branch, states[name]).items():
-                if datetime.fromisoformat(point["at"]).timestamp() >= earliest:
-                    conditions[name, _CONDITION_OF[measure]] = _sentence(measure, point)
+        conditions: dict[Key, Jump] = {}
+        for name in sorted(measures.keys() & states.keys()):
+            points = self._jumps(tx, branch, states[name])
+            for measure in sorted(measures[name] & points.keys()):
+                jump = _jump(measure, points[measure])
+                if jump.began_at >= earliest:
+                    conditions[name, _CONDITION_OF[measure]] = jump
         return conditions
 
     def _jumps(self, tx: Tx, branch: str, state: State) -> Jumps:
-        """Those of all generations since the last look. The first look is at the newest one."""
+        """The last ones. A first look is at all generations of the trends."""
         name, newest = state.dataset, state.generation
-        before = self.by_dataset.get(name)
-        if before is not None and before.generation == newest:
+        before = self.by_dataset.get(name, NOTHING_SEEN)
+        if before.generation == newest:
             return before.jumps
         # Only a channel that reports jumps needs the history of datasets
         from controlplane.operations.inspect import datasets, trends
 
         history = datasets.measured_generations(tx, branch, name, trends.GENERATIONS)
         measured = trends.of_generations(history)
-        lasting = _jumps_after(measured, newest - 1)
-        self.by_dataset[name] = SeenGeneration(newest, lasting)
-        if before is None:
-            return lasting
-        return _jumps_after(measured, before.generation)
+        # An earlier jump stays: the transaction that reports it may fail
+        jumps = {**before.jumps, **_jumps_after(measured, before.generation)}
+        self.by_dataset[name] = SeenGeneration(newest, jumps)
+        return jumps
 
 
 def _jumps_after(measured: Iterable[Trend], generation: int) -> Jumps:
@@ -89,16 +105,20 @@ def _jumps_after(measured: Iterable[Trend], generation: int) -> Jumps:
 
 
 def last_jump(points: Sequence[TrendPoint], generation: int) -> TrendPoint | None:
-    """The first point of the last jump that goes on after this generation. `points`: oldest
+    """The first point of the last jump, if it begins after this generation. `points`: oldest
     first."""
     first: TrendPoint | None = None
     for point in reversed(points):
-        is_seen = point["generation"] <= generation
-        if point["is_jump"] and not (is_seen and first is None):
+        if point["is_jump"]:
             first = point
-        elif first is not None or is_seen:
+        elif first is not None:
             break
-    return first
+    return first if first is not None and first["generation"] > generation else None
+
+
+def _jump(measure: TrendMeasure, point: TrendPoint) -> Jump:
+    began_at = datetime.fromisoformat(point["at"]).timestamp()
+    return Jump(_sentence(measure, point), began_at)
 
 
 def _sentence(measure: TrendMeasure, point: TrendPoint) -> str:
@@ -113,11 +133,11 @@ def _amount(measure: TrendMeasure, amount: float) -> str:
 
 def events(branch: str, before: Iterable[Alert], news: News) -> list[Event]:
     """Events of new jumps. `before`: alerts at the last look."""
-    present = {alert.key for alert in before}
+    present = {(alert.key, alert.since) for alert in before}
     return [
         Event(JUMPED, alert.dataset, 1, _event_body(alert), branch=branch)
         for alert in news.changed
-        if alert.condition in MEASURE_OF and alert.key not in present
+        if alert.condition in MEASURE_OF and (alert.key, alert.since) not in present
     ]
 
 

@@ -69,15 +69,17 @@ class Watch:
                 if decisions
                 else {}
             )
-            jump_datasets = channels.with_jumps(flows, (d.dataset for d in decisions))
-            jumping = self._jumps.conditions(tx, self._branch, facts.states, jump_datasets)
+            measures = channels.measures_reported(flows, (d.dataset for d in decisions))
+            jumping = self._jumps.conditions(tx, self._branch, facts.states, measures)
             open_alerts = [a for a in self._open_alerts if a.dataset in mine]
+            jump_texts = {key: jump.text for key, jump in jumping.items()}
             news = alerts.look(
                 self._branch,
                 open_alerts,
-                {**current, **ages.late_datasets(ages_by_dataset), **jumping},
+                {**current, **ages.late_datasets(ages_by_dataset), **jump_texts},
                 flows,
                 tx.now(),
+                {key: jump.began_at for key, jump in jumping.items()},
             )
             news.forgotten += [a for a in self._open_alerts if a.dataset not in nodes.nodes]
             events = ages.events(self._branch, open_alerts, news, ages_by_dataset)

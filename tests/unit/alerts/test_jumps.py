@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.core.alerts import AWAY_S, Key, channel_id, look
-from controlplane.core.model.alerts import Channel
+from controlplane.core.alerts import AWAY_S, Key, News, channel_id, look
+from controlplane.core.model.alerts import Alert, Channel
 from controlplane.core.model.answers.datasets import TrendPoint
+from controlplane.operations.alerts import outbox
 from controlplane.operations.alerts.jumps import JUMPED, REPORTED_FOR_S, last_jump
 from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.inspect import datasets, trends
@@ -96,6 +97,72 @@ def test_a_jump_between_two_looks_is_reported(watched: WatchedWorld) -> None:
     assert watched.jumps == [ROWS_JUMP]
 
 
+def test_a_jump_before_a_restart_is_reported_once(watched: WatchedWorld) -> None:
+    watched.world.apply(HOOK % "")
+    watched.commit(3, 3, 3, 3, 3)
+    watched.commit(30, 3, is_watched=False)
+    for _ in range(4):
+        watched.restart()
+        watched.look(AWAY_S)
+    assert watched.jumps == [ROWS_JUMP]
+    assert len(watched.events) == 1
+
+
+def test_a_jump_is_reported_after_a_transaction_that_failed(
+    watched: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.world.apply(HOOK % "")
+    watched.commit(3, 3, 3, 3, 3)
+    watched.commit(30, 3, is_watched=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "record", _failing)
+        with pytest.raises(ConnectionError):
+            watched.look()
+    watched.look()
+    assert watched.jumps == [ROWS_JUMP]
+
+
+def _failing(*_: object) -> None:
+    raise ConnectionError
+
+
+def test_another_jump_is_reported_while_the_alert_of_the_first_one_is_kept(
+    watched: WatchedWorld,
+) -> None:
+    watched.world.apply(HOOK % "")
+    watched.commit(3, 3, 3, 3, 3, 30, 3, 40)
+    assert watched.jumps == [ROWS_JUMP, "rows of generation 8: 40, usual 3"]
+    assert len(watched.events) == 2
+
+
+def test_jumps_of_one_minute_are_one_alert() -> None:
+    hook = Channel("webhook", jumps=("rows",))
+    key: Key = ("shop.orders", "rows-jump")
+
+    def reported(alerts: list[Alert], began_at: float) -> News:
+        return look("main", alerts, {key: ""}, {"shop": {"hook": hook}}, 900.0, {key: began_at})
+
+    first = reported([], 100.0)
+    assert [alert.since for alert in first.changed] == [100.0]
+    assert not reported(first.changed, 100.0 + AWAY_S - 1).items
+    second = reported(first.changed, 100.0 + AWAY_S)
+    assert [alert.since for alert in second.changed] == [100.0 + AWAY_S]
+    assert len(second.items) == 1
+
+
+def test_a_pass_without_a_new_generation_reads_no_history(watched: WatchedWorld) -> None:
+    def statements(hook: str) -> int:
+        watched.world.apply(hook)
+        for _ in range(3):
+            watched.look(AWAY_S)
+        before = watched.world.store.statements
+        watched.watch.step()
+        return watched.world.store.statements - before
+
+    without_jumps = HOOK.replace(", jumps: [rows]", "") % ""
+    assert statements(HOOK % "") == statements(without_jumps)
+
+
 def test_a_new_channel_reports_no_jumps_of_the_past(watched: WatchedWorld) -> None:
     watched.world.apply("")
     watched.commit(3, 3, 3, 3, 3, 30)
@@ -123,7 +190,8 @@ def test_a_channel_reports_the_measures_and_datasets_that_it_names(
         ((), 5, None),
         ((6,), 5, 6),
         ((6,), 6, None),
-        ((5, 6), 5, 5),
+        ((5, 6), 5, None),
+        ((5, 6), 4, 5),
         ((4, 6), 5, 6),
         ((4,), 3, 4),
     ],

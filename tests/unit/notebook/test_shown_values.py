@@ -39,6 +39,11 @@ def test_an_api_of_our_own_has_no_links(hg: headgate.Connection) -> None:
         assert "href" not in value._repr_html_()
 
 
+@pytest.mark.parametrize("url", ["javascript:alert(1)//", "https://ops:secret@example.com"])
+def test_an_address_that_is_no_page_or_has_a_password_is_no_link(url: str) -> None:
+    assert PageLinks(url).of_dataset("shop.orders") == "shop.orders"
+
+
 def test_cells_of_answers_are_counts_states_and_links() -> None:
     cells = AnswerCells(SERVICE, "shop.orders")
     address = "https://headgate.example.com/datasets/shop.orders"
@@ -50,6 +55,9 @@ def test_cells_of_answers_are_counts_states_and_links() -> None:
     assert compared in cells.cell("generation", 12)
     assert cells.cell("generation", 1) == "1", "nothing is before it"
     assert "<script" not in cells.cell("state", HOSTILE) + cells.cell("dataflow", HOSTILE)
+    assert cells.cell("late", True) == "True", "a truth value counts nothing"
+    partition = "2026-99-99 00:00:00Z"
+    assert cells.cell("partition", partition) == partition, "text of users may look like a time"
 
 
 def test_a_time_is_relative_with_the_absolute_one_on_hover(hg: headgate.Connection) -> None:
@@ -58,6 +66,8 @@ def test_a_time_is_relative_with_the_absolute_one_on_hover(hg: headgate.Connecti
     )
     title = f"{instant[:10]} {instant[11:19]}Z"
     assert f'title="{title}">2 h 5 min ago</time>' in when(instant)
+    later = datetime.now(UTC) + timedelta(hours=2, minutes=5, seconds=30)
+    assert ">in 2 h 5 min</time>" in when(later.isoformat(timespec="seconds"))
     history = hg["shop.orders"].history()._repr_html_()
     assert history.count("<time ") == 2
     assert "Times are relative to " in history
@@ -161,6 +171,8 @@ def test_a_value_is_replaced_in_its_place() -> None:
     )
     with pytest.raises(UnknownPath, match="is not YAML"):
         blueprint_values.with_values("components: [", {"a": 1})
+    with pytest.raises(UnknownPath, match="nested too deeply"):
+        blueprint_values.with_values("[" * 5_000, {"a": 1})
 
 
 def test_a_query_is_drawn_as_on_its_page(hg: headgate.Connection) -> None:
@@ -173,6 +185,8 @@ def test_a_query_is_drawn_as_on_its_page(hg: headgate.Connection) -> None:
     assert query.limit(2).chart("line")._repr_html_().count("<circle ") == 2
     assert "The first 2 rows." in repr(query.limit(2).chart())
     assert "No column has numbers" in repr(hg.query("SELECT 'a' AS a").chart())
+    with pytest.raises(headgate.Refused, match="bar, line, scatter"):
+        query.chart(cast("Any", "pie"))
     with pytest.raises(headgate.Refused):
         hg.query("SELECT nothing FROM shop.orders").chart()
 
