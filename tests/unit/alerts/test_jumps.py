@@ -8,12 +8,13 @@ import pytest
 
 from controlplane.core.alerts import AWAY_S, Key, News, channel_id, look
 from controlplane.core.model.alerts import Alert, Channel
-from controlplane.core.model.answers.datasets import TrendPoint
+from controlplane.core.model.answers.datasets import MeasuredGeneration, TrendPoint
 from controlplane.operations.alerts import outbox
 from controlplane.operations.alerts.jumps import JUMPED, REPORTED_FOR_S, last_jump
 from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.inspect import datasets, trends
 from controlplane.operations.planning.planner import Planner
+from controlplane.ports.store import Tx
 from tests.unit.expectations.world import BRANCH, World
 
 HOOK = "notify:\n  - {to: webhook, url: https://example.com/hook, jumps: [rows]%s}\n"
@@ -150,17 +151,23 @@ def test_jumps_of_one_minute_are_one_alert() -> None:
     assert len(second.items) == 1
 
 
-def test_a_pass_without_a_new_generation_reads_no_history(watched: WatchedWorld) -> None:
-    def statements(hook: str) -> int:
-        watched.world.apply(hook)
-        for _ in range(3):
-            watched.look(AWAY_S)
-        before = watched.world.store.statements
-        watched.watch.step()
-        return watched.world.store.statements - before
+def test_history_is_read_for_jumps_and_new_generations_alone(
+    watched: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[str] = []
 
-    without_jumps = HOOK.replace(", jumps: [rows]", "") % ""
-    assert statements(HOOK % "") == statements(without_jumps)
+    def read(_tx: Tx, _branch: str, name: str, _limit: int) -> list[MeasuredGeneration]:
+        reads.append(name)
+        return []
+
+    monkeypatch.setattr(datasets, "measured_generations", read)
+    watched.world.apply(HOOK.replace(", jumps: [rows]", "") % "")
+    watched.commit(3)
+    assert reads == [], "no channel asks for jumps"
+    watched.world.apply(HOOK % "")
+    watched.look()
+    watched.look()
+    assert reads == ["shop.orders"], "once for each generation"
 
 
 def test_a_new_channel_reports_no_jumps_of_the_past(watched: WatchedWorld) -> None:
