@@ -72,7 +72,12 @@ def test_a_channel_names_measures_and_datasets_of_its_dataflow() -> None:
     assert channel.datasets == ("orders", "orders__quarantine")
     with pytest.raises(InvalidBlueprint, match="dataset 'order', which is no component") as caught:
         parse(FLOW + hook % "order", file="a.yaml")
-    assert [problem.code for problem in caught.value.problems] == ["unknown-reference"]
+    (problem,) = caught.value.problems
+    assert (problem.code, "orders" in problem.hint) == ("unknown-reference", True)
+    others = "".join(f"  c{n}: {{transform: {{sql: SELECT * FROM orders}}}}\n" for n in range(500))
+    with pytest.raises(InvalidBlueprint) as caught:
+        parse(FLOW.replace("components:\n", f"components:\n{others}") + hook % "zz", file="a.yaml")
+    assert max(len(problem.hint) for problem in caught.value.problems) < 100
 
 
 def test_only_the_installation_may_name_a_command() -> None:
