@@ -69,7 +69,6 @@ WORST_FIRST: tuple[State, ...] = (
     "up_to_date",
 )
 WAVES = 6
-GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
@@ -335,7 +334,7 @@ def dataset(
         return page
     if "history" in parts or chosen is not None:
         history = datasets.history(
-            ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
+            ctx, branch, name, before=None, limit=trends.GENERATIONS, most_reads=HISTORY_READS
         )
         page["history"] = visible(ctx, history)
     if "history" in parts and page["history"]:

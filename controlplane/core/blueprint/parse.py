@@ -20,7 +20,7 @@ from controlplane.core.blueprint.language import (
     TIMEZONE,
 )
 from controlplane.core.blueprint.model import Blueprint
-from controlplane.core.blueprint.notify import NOTIFY
+from controlplane.core.blueprint.notify import NOTIFY, report_unknown_datasets
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.section_keys import Fields
 from controlplane.core.blueprint.text_places import Position
@@ -69,17 +69,22 @@ def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
     if fields is None:
         return Draft(_name_line(text), Position(file, 1, 1), None, frozenset(), problems.in_order)
     name, place = _named(fields)
+    components = fields[COMPONENTS]
+    if NOTIFY.name in fields.nodes and not components.unsound:
+        names = {component.name for component in components.components}
+        notify = fields.nodes[NOTIFY.name][0].place
+        report_unknown_datasets(fields[NOTIFY], names, notify, problems)
     blueprint = Blueprint(
         dataflow=name,
         description=fields[DESCRIPTION],
         timezone=fields[TIMEZONE],
         spark=fields[SPARK],
-        components=fields[COMPONENTS].components,
+        components=components.components,
         file=file,
         drivers=fields[DRIVERS],
         notify=fields[NOTIFY],
     )
-    return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.in_order)
+    return Draft(name, place, blueprint, components.unsound, problems.in_order)
 
 
 def _named(fields: Fields) -> tuple[str, Position]:

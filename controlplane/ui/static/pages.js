@@ -411,7 +411,7 @@ function localTimes(within) {
 
 const KINDS = [
   "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
-  "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
+  "dataset.fresh", "dataset.jumped", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
   "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
   "operator.import", "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
   "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
