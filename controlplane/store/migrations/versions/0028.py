@@ -12,13 +12,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.create_table(
-        "forced_ranges",
+    columns = (
         sa.Column("namespace", sa.Text, primary_key=True, nullable=False),
         sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False, nullable=False),
         sa.Column("first", sa.Text, nullable=False),
         sa.Column("last", sa.Text, nullable=False),
         sa.Column("number", sa.BigInteger, nullable=False),
         sa.Column("before", sa.BigInteger, nullable=False),
-        sqlite_with_rowid=False,
     )
+    op.create_table("forced_ranges", *columns, sqlite_with_rowid=False)
