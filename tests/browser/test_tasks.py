@@ -222,8 +222,8 @@ def see_what_an_edit_would_cost(user: User) -> None:
     user.link("Plan an edit")
     text = user.page.locator("textarea[name=text]").input_value()
     expect(user.page.locator(".editor")).to_be_visible()  # it takes the place of the field
-    box = user.page.get_by_role("textbox", name="Text of the blueprint")
-    box.fill(text.replace("v > 20", "v > 21"))
+    user.page.get_by_role("textbox", name="Text of the blueprint").press("Control+a")
+    user.page.keyboard.insert_text(text.replace("v > 20", "v > 21"))
     user.button("Plan")
     user.sees("Plan of an edit", "61 computed")
 
