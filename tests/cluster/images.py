@@ -182,8 +182,8 @@ def _classes(below: tuple[Path, ...]) -> Path:
             for archive in made:
                 layer.content(archive.relative_to(root).as_posix(), archive.read_bytes())
 
-    code = [path.read_text() for path in CLASSES_CODE]
-    return _layer("classes", [*(layer.name for layer in below), str(environment), *code], fill)
+    makers = [path.read_text() for path in CLASSES_CODE]
+    return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 
 
 def _s3() -> Path:
