@@ -1,7 +1,7 @@
 """Users' queries with named parameters: parsed, looked at, and only then analysed, and looked at
 again.
 
-All SQL of users goes through here. Spark itself binds parameters, whatever parser an extension has
+All SQL of users goes through here. Spark itself binds parameters, with any parser that an extension has
 put before its own.
 """
 

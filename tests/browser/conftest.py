@@ -94,7 +94,7 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
         made.append(context)
         context.set_default_timeout(PATIENCE_MS)
         context.add_cookies(
-            [{"name": "hg", "value": _session(home), "url": home.url, "httpOnly": True}]
+            [{"name": "hg", "value": session_of(home), "url": home.url, "httpOnly": True}]
         )
         return context
 
@@ -106,7 +106,8 @@ def signed_in(browser: Browser, home: Pages) -> Iterator[SignIn]:
             break
 
 
-def _session(home: Pages) -> str:
+def session_of(home: Pages) -> str:
+    """The cookie of a new session, as the sign-in form gives it."""
     with httpx2.Client(base_url=home.url, trust_env=False, timeout=60) as http:
         answer = http.post(
             "/login", data={"token": home.token}, headers={"Sec-Fetch-Site": "same-origin"}

@@ -107,7 +107,7 @@ def _source(settings: ConnectorSettings, bundle: Bundle) -> Any:
 
 
 def _refuse_link_local() -> None:
-    """From now on this process connects to no link-local address, whichever name or redirect leads
+    """From now on this process connects to no link-local address, by any name or redirect that leads
     there."""
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
