@@ -107,7 +107,8 @@ def _check_claims(rule: TrustRule) -> None:
     ]
     if rule.use == "exchange" and not pinned:
         raise BadTrust(
-            "patterns of * alone would let in each holder of a token of this issuer: pin a claim to a value"
+            "patterns of * alone would let in each holder of a token of this issuer:"
+            " pin a claim to a value"
         )
 
 

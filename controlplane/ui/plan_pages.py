@@ -43,8 +43,8 @@ LONGEST_NAME = 500  # characters of a branch's name, which has fewer
 class PlanPage(TypedDict):
     """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its
     first items; None where the draft has `problems`, or was `refused`. `rows`: the same for each
-    dataset, the first of those in `work`; `reach`: who notices it. `line`: where the editor opens the
-    text. `save_as`: the branch that was named for the draft."""
+    dataset, the first of those in `work`; `reach`: who notices it. `line`: where the editor opens
+    the text. `save_as`: the branch that was named for the draft."""
 
     dataflows: list[str]
     flow: str

@@ -7,7 +7,6 @@ could start none.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -25,7 +24,6 @@ from playwright.sync_api import (
 )
 
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.cluster.binaries import MissingTool
 from tests.unit.ui.world import Pages, pages
 
 PATIENCE_MS = 30_000  # a busy machine is to be no failure
@@ -35,13 +33,8 @@ WIDTHS = {"wide": (1280, 900), "narrow": (390, 844)}
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Skipped where this machine can have no Chromium; CI has to have one."""
-    try:
-        found = chromium(tmp_path_factory.mktemp("chromium"))
-    except MissingTool as e:
-        if "CI" in os.environ:
-            raise
-        pytest.skip(str(e))
+    """Raises MissingTool where this machine can have no Chromium."""
+    found = chromium(tmp_path_factory.mktemp("chromium"))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=found.program, env=dict(found.environment), args=list(ARGUMENTS)

@@ -68,7 +68,7 @@ class User:
 UserTask: TypeAlias = Callable[[User], None]
 
 
-# --- what is wrong
+# --- problems
 
 
 def see_what_needs_attention(user: User) -> None:
@@ -110,7 +110,7 @@ def list_all_checks_that_fail(user: User) -> None:
     user.sees("shop.strict", "54 of 292", where="#list")
 
 
-# --- what happened, and why
+# --- causes
 
 
 def see_why_a_number_changed(user: User) -> None:
@@ -157,7 +157,7 @@ def see_when_a_dataset_was_updated(user: User) -> None:
     expect(user.page.locator("#head dl div", has_text="Updated").locator("time")).to_be_visible()
 
 
-# --- what there is
+# --- contents
 
 
 def find_the_dataset_that_changed_last(user: User) -> None:
@@ -214,7 +214,7 @@ def learn_how_to_read_a_dataset_in_python(user: User) -> None:
     user.sees('["shop.dear"].to_pandas()', where="#use")
 
 
-# --- what would happen
+# --- plans
 
 
 def see_what_an_edit_would_cost(user: User) -> None:
@@ -241,7 +241,7 @@ def see_what_going_back_a_generation_means(user: User) -> None:
     user.sees("Go back to generation 1", "171 rows")
 
 
-# --- what is asked for: these change the home
+# --- requests: these change the home
 
 
 def retry_what_failed_last_night(user: User) -> None:

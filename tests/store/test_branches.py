@@ -358,6 +358,20 @@ def test_ranges_of_two_branches_are_joined(forked: World) -> None:
     assert numbers == {"d0": 0, "d1": later, "d2": of_main, "d4": of_dev, "d6": newest}
 
 
+def test_each_partition_keeps_the_newest_number_of_two_branches(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.blueprints.force_range("dev", DAILY, "d1", "d4")
+        whole = tx.blueprints.force("main", [DAILY])
+        of_dev = tx.blueprints.force_range("dev", DAILY, "d4", "d5")
+        of_main = tx.blueprints.force_range("main", DAILY, "d5", "d6")
+        newest = tx.blueprints.force_range("dev", DAILY, "d8", "d8")
+        tx.blueprints.bring_forces("main", {DAILY: newest})
+    with forked.read() as tx:
+        ranges, number = tx.blueprints.forced_ranges(), tx.blueprints.forces("main")[DAILY]
+    numbers = {key: number_at(ranges, number, key) for key in ("d2", "d4", "d5", "d8", "d9")}
+    assert numbers == {"d2": whole, "d4": of_dev, "d5": of_main, "d8": newest, "d9": whole}
+
+
 def test_a_branch_is_held_only_while_it_is_there(forked: World) -> None:
     with forked.begin() as tx:
         tx.branches.hold("dev")

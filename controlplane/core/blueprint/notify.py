@@ -72,14 +72,14 @@ ON = Key(
     "on",
     ListOf(Choice(OCCASIONS)),
     OCCASIONS,
-    "What is told; everything by default.",
+    "Occasions that are reported; all by default.",
     example=["failed", "recovered"],
 )
 AFTER = Key(
     "after",
     Duration(),
     AFTER_S,
-    "How long something is late or blocked first.",
+    "How long a dataset is late or blocked before it is reported.",
     example="30m",
     written="10m",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -34,6 +34,13 @@ class ForcedRange:
         return self.first <= partition <= self.last
 
 
+class Joined(NamedTuple):
+    """A number, and the ranges to put on it, the oldest first."""
+
+    number: int
+    ranges: Sequence[ForcedRange]
+
+
 def number_at(ranges: Mapping[int, ForcedRange], number: int, partition: str) -> int:
     """The number of one partition of a dataset whose number is `number`; 0 if it was never
     forced."""
@@ -44,22 +51,27 @@ def number_at(ranges: Mapping[int, ForcedRange], number: int, partition: str) ->
     return number
 
 
-def brought(ranges: Mapping[int, ForcedRange], number: int, own: int) -> list[ForcedRange]:
-    """The ranges, the oldest first, that a dataset with the number `own` needs in addition to have
-    what `number` of another branch stands for. None where `number` alone stands for both."""
-    newest_first = []
-    while number != own and (forced := ranges.get(number)) is not None:
-        newest_first.append(forced)
-        number = forced.before
-    if number >= own:  # `own` itself, or a dataset that was forced as a whole since
-        return []
-    return newest_first[::-1]
-
-
-def chain(ranges: Mapping[int, ForcedRange], number: int) -> list[ForcedRange]:
-    """The ranges of a dataset since it was forced as a whole, the newest first."""
-    newest_first = []
+def chain(ranges: Mapping[int, ForcedRange], number: int) -> dict[int, ForcedRange]:
+    """The ranges of a dataset since it was forced as a whole, by their numbers, the newest first."""
+    by_number: dict[int, ForcedRange] = {}
     while (forced := ranges.get(number)) is not None:
-        newest_first.append(forced)
+        by_number[number] = forced
         number = forced.before
-    return newest_first
+    return by_number
+
+
+def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
+    """What two numbers of a dataset stand for together: each partition has the newest number that
+    it has in either. `other` is the newer one."""
+    of_own, of_other = chain(ranges, own), chain(ranges, other)
+    other_whole = _whole(of_other, other)
+    if own in of_other or own <= other_whole:
+        return Joined(other, ())
+    base = max(_whole(of_own, own), other_whole)
+    newer = {f.number: f for f in (*of_own.values(), *of_other.values()) if f.number > base}
+    return Joined(base, tuple(newer[number] for number in sorted(newer)))
+
+
+def _whole(of_number: Mapping[int, ForcedRange], number: int) -> int:
+    """The number of partitions that are in none of its ranges."""
+    return list(of_number.values())[-1].before if of_number else number

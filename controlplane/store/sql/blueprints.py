@@ -232,14 +232,13 @@ class SqlBlueprints(TableGroup):
 
     def _joined(self, own: int, number: int, ranges: Mapping[int, ForcedRange]) -> int:
         """A number that stands for all that both stand for."""
-        missing = forces.brought(ranges, number, own)
-        if not missing:
-            return number
-        for forced in missing:
+        joined = forces.joined(ranges, own, number)
+        last = joined.number
+        for forced in joined.ranges:
             id = self._count("forces", 1)
-            self._put_range(id, replace(forced, before=own))
-            own = id
-        return own
+            self._put_range(id, replace(forced, before=last))
+            last = id
+        return last
 
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
         before = self.forces(branch)

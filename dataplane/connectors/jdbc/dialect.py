@@ -174,7 +174,8 @@ class DatabaseDialect(ABC):
         return self.text(expression, column)
 
     def label(self, expression: str, column: TableColumn) -> str:
-        """The text of a value as rows are grouped by it, also where a collation takes texts for equal."""
+        """The text of a value by which rows are grouped. Texts that a collation takes for equal
+        stay apart."""
         return self.text(expression, column)
 
     def equals(self, expression: str, text: str, column: TableColumn) -> str:

@@ -32,8 +32,8 @@ def shaped(
     messages: DataFrame, settings: ConnectorSettings, schema: int | None, *others: str, drops: bool
 ) -> DataFrame:
     """The columns of messages, and `others`. `schema`: the id of that under which values of Avro
-    are read. With `drops` a value that is none has a reason in the column `CORRUPT`, and its text in
-    `RECORD_TEXT`; its own columns are NULL. Else it is an error."""
+    are read. With `drops` a value that is none has a reason in the column `CORRUPT`, and its text
+    in `RECORD_TEXT`; its own columns are NULL. Else it is an error."""
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)

@@ -193,12 +193,13 @@ class FlatTx(
         self._mark(branch, change_marks.FORCED, *newer)
 
     def _joined(self, own: int, number: int) -> int:
-        missing = forces.brought(self._space.forced_ranges, number, own)
-        for forced in missing:
+        joined = forces.joined(self._space.forced_ranges, own, number)
+        last = joined.number
+        for forced in joined.ranges:
             id = self._count("forces")
-            self._space.forced_ranges[id] = replace(forced, before=own)
-            own = id
-        return own if missing else number
+            self._space.forced_ranges[id] = replace(forced, before=last)
+            last = id
+        return last
 
     def forced_ranges(self) -> dict[int, ForcedRange]:
         return dict(self._space.forced_ranges)

@@ -1,14 +1,22 @@
-"""A range of partitions is computed again, and no partition beside it; branches and merges keep what
-either side has had computed again."""
+"""A range of partitions is computed again, and no partition beside it. A merge keeps the newest
+recomputation of each partition."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from controlplane.core.errors import NotFound, TooManyRanges
-from controlplane.core.model.forces import MOST_RANGES, KeyRange
+from controlplane.core.model.forces import (
+    MOST_RANGES,
+    ForcedRange,
+    KeyRange,
+    joined,
+    number_at,
+)
 from controlplane.operations.desired import branches, controls, merging
 from tests.unit.branches.test_overlay import REST
 from tests.unit.branches.world import BranchWorld
@@ -77,6 +85,30 @@ def test_a_whole_recomputation_replaces_earlier_ranges_of_the_other_side(
     assert world.ran() == {"transform": 4}
     merging.merge_branch(world.ctx, "dev")
     assert not world.ran()
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_join_has_the_newest_number_of_each_partition(seed: int) -> None:
+    chance, keys = Random(seed), "abcdef"
+    ranges: dict[int, ForcedRange] = {}
+    numbers = [0, 0]
+    for number in range(1, chance.randint(2, 9)):
+        side = chance.randint(0, 1)
+        if chance.random() < 0.7:
+            first, last = sorted(chance.choices(keys, k=2))
+            ranges[number] = ForcedRange(first, last, number, numbers[side])
+        numbers[side] = number
+    expected = [max(number_at(ranges, n, key) for n in numbers) for key in keys]
+    last_number, added = joined(ranges, *sorted(numbers))
+    for id, forced in enumerate(added, start=100):
+        ranges[id] = replace(forced, before=last_number)
+        last_number = id
+    assert [number_at(ranges, last_number, key) for key in keys] == expected
+
+
+def test_a_number_that_stands_for_both_branches_stays() -> None:
+    of_main, after_a_whole_one = ForcedRange("a", "b", 1, 0), ForcedRange("c", "c", 3, 2)
+    assert joined({1: of_main, 3: after_a_whole_one}, 1, 3) == (3, ())
 
 
 @pytest.mark.parametrize(
