@@ -48,7 +48,8 @@ components:
   per_minute:
     transform:
       sql: >-
-        SELECT window(at, '1 minute').start AS minute, id % 4 AS shard, count(*) AS n, sum(id) AS total
+        SELECT window(at, '1 minute').start AS minute, id % 4 AS shard,
+        count(*) AS n, sum(id) AS total
         FROM paid GROUP BY window(at, '1 minute'), id % 4
       partition_by: [{{minute: minute}}]
   export: {{write: {{connector: delta, from: per_minute, path: export}}}}
@@ -58,7 +59,8 @@ RATE = 50  # messages for a second of event time
 # Each 70th message is five minutes late, so windows that are written change again
 LATE, LATE_S = 70, 300
 WINDOWS = """\
-SELECT time_bucket(INTERVAL 1 minute, "at") AS minute, id % 4 AS shard, count(*) AS n, sum(id) AS total
+SELECT time_bucket(INTERVAL 1 minute, "at") AS minute, id % 4 AS shard,
+count(*) AS n, sum(id) AS total
 FROM messages WHERE id % 5 > 0 GROUP BY ALL ORDER BY ALL
 """
 COLUMNS = ("minute", "shard", "n", "total")
