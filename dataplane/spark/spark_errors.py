@@ -60,7 +60,9 @@ _BROKEN_WORDS = (
     "Python worker exited unexpectedly",
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*")
-_MALFORMED = "malformed record (with `schema:`, `on_bad_record` can drop or quarantine such records)"
+_MALFORMED = (
+    "malformed record (with `schema:`, `on_bad_record` can drop or quarantine such records)"
+)
 # Words of Spark's that name its own parts, and what stands in their place.
 _REPLACED = (
     (re.compile(r"Job aborted due to stage failure: Task .*?\): (?:[\w.$]+: )?"), ""),
