@@ -45,7 +45,9 @@ def each(sources: Sequence[SourceChange]) -> Iterator[str]:
         notes = "; ".join(part for part in parts if part)
         if notes:
             looked = (
-                f"looked at {second_of(source['as_of'])}" if source["as_of"] else "no current listing"
+                f"looked at {second_of(source['as_of'])}"
+                if source["as_of"]
+                else "no current listing"
             )
             yield f"{source['dataset']}: {notes}; {looked}"
 
