@@ -113,6 +113,7 @@ SQL = (
     sql("FROM", "SELECT carrier ^FORM flights x", Told("invalid-sql", "'FORM'", "did you mean FROM?")),
     sql("ORDER", "SELECT carrier FROM flights ^ORDR BY 1", Told("invalid-sql", "'ORDR'", "did you mean ORDER?")),
     sql("SELECT", "^SELEC carrier FROM flights", Told("not-a-query", "'SELEC'", "did you mean SELECT?")),
+    sql("INSERT", "^INSERT INTO x SELECT 1", Told("not-a-query", "'INSERT'", "begin with SELECT")),
     sql("BY", "SELECT month FROM flights ^GROUP month", Told("invalid-sql", "without BY", "GROUP BY")),
     sql("a comma", "SELECT month^, FROM flights", Told("invalid-sql", "comma before FROM", "remove it")),
     sql("an open bracket", "SELECT count^(month FROM flights", Told("invalid-sql", "'(' is never closed", "')'")),
