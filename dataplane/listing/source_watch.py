@@ -136,6 +136,6 @@ class SourceWatches(Generic[P, W]):
 
 
 def pause(until: float, is_over: IsOver) -> None:
-    """Sleep until then, by the monotonic clock, or until it is over."""
+    """Sleep until this time of the monotonic clock, or until `is_over` says so."""
     while not is_over() and (left_s := until - time.monotonic()) > 0:
         time.sleep(min(left_s, CHECK_S))

@@ -179,7 +179,7 @@ def revoke(ctx: Context, token: str) -> None:
 
 
 def end(ctx: Context, tx: Tx, token: Token, action: str) -> None:
-    """Revoke a token, or what is stored as one. `action`: as the audit names it."""
+    """Revoke a token, an S3 key or a recipient. `action`: as the audit names it."""
     tx.access.put_token(replace(token, revoked=True))
     before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
     note_change(ctx, tx, action, token.id, before=before, after=after)

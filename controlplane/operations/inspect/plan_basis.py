@@ -116,7 +116,7 @@ def _moved_parts(
     current: Mapping[str, T],
     shown: Callable[[T | None], str],
 ) -> Iterator[str]:
-    """A sentence for each name whose parts differ: the name, and what was planned and is now."""
+    """A sentence for each name whose parts differ: its name, planned part and present part."""
     for name in _differing(planned, current):
         yield sentence.format(name, shown(planned.get(name)), shown(current.get(name)))
 
