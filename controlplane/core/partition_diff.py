@@ -31,9 +31,7 @@ class PartitionChange:
     reads_after: bool
 
 
-def partition_changes(
-    changes: Iterable[EntryChange], most_moves: int = MOST_MOVES
-) -> list[PartitionChange]:
+def partition_changes(changes: Iterable[EntryChange]) -> list[PartitionChange]:
     """In order of keys. A partition whose rows only moved elsewhere is named there, as the
     `source`. One that was rewritten with equal rows is no change."""
     differing = [
@@ -41,7 +39,7 @@ def partition_changes(
         for c in changes
         if c.before is None or c.after is None or c.before.content != c.after.content
     ]
-    sources = _sources(differing) if len(differing) <= most_moves else {}
+    sources = _sources(differing) if len(differing) <= MOST_MOVES else {}
     origins = frozenset(sources.values())
     return [
         described

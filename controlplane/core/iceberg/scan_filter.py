@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
-from controlplane.core.records import pruning
 from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.predicates import (
     Column,
@@ -95,7 +95,7 @@ def _among(term: Column, constants: list[PredicateValue]) -> Condition:
     """Whether a column has one of these; of many, whether it is between the least and greatest."""
     if len(constants) <= MOST_VALUES:
         return PredicateCall("in", (term, *constants))
-    ordered = sorted(constants, key=pruning.plain)  # type: ignore[arg-type]  # of one type
+    ordered = sorted(constants, key=attrgetter("plain"))  # all are of one type
     ends = PredicateCall("ge", (term, ordered[0])), PredicateCall("le", (term, ordered[-1]))
     return PredicateCall("and", ends)
 

@@ -15,11 +15,16 @@ from typing import Final, TypeAlias
 
 from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.keys import column_texts, encode_segment
-from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue
+from dataplane.contract.predicates import (
+    Column,
+    Condition,
+    PlainValue,
+    PredicateCall,
+    PredicateValue,
+)
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, Type
 
-Bound: TypeAlias = int | float | Decimal | str | bool | date | datetime
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 BUCKET: Final = "bucket"  # in place of a granule: the text is a number unrelated to the value
 _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
@@ -36,8 +41,8 @@ class ColumnBounds:
     not known. `may_be_null`, `may_have_value`: False only where it is certain. `texts`: bounds of
     the values as partition keys write them."""
 
-    low: Bound | None = None
-    high: Bound | None = None
+    low: PlainValue | None = None
+    high: PlainValue | None = None
     may_be_null: bool = True
     may_have_value: bool = True
     texts: KeyTexts | None = None
@@ -52,7 +57,7 @@ class KeyTexts:
     high: str
     end: str
 
-    def may_be(self, constant: Bound | None) -> bool:
+    def may_be(self, constant: PlainValue | None) -> bool:
         """Whether a key of the range may have this value. True where its text is not certain."""
         if isinstance(constant, bool):
             text = str(constant).lower()
@@ -127,7 +132,7 @@ def _comparison(operator: str, left: Condition, right: Condition, bounds_of: Kno
 def _compares(bounds: ColumnBounds, operator: str, value: PredicateValue) -> bool:
     if not bounds.may_have_value:
         return False
-    constant, low, high = plain(value), bounds.low, bounds.high
+    constant, low, high = value.plain, bounds.low, bounds.high
     if operator == "eq" and bounds.texts is not None and not bounds.texts.may_be(constant):
         return False
     if low is None or high is None or constant is None:
@@ -157,24 +162,6 @@ def _has_prefix(bounds: ColumnBounds, prefix: str) -> bool:
     if not isinstance(low, str) or not isinstance(high, str):
         return True
     return low[: len(prefix)] <= prefix <= high[: len(prefix)]
-
-
-def plain(value: PredicateValue) -> Bound | None:
-    """As values are compared."""
-    match value.kind:
-        case "long":
-            return int(value.text)
-        case "decimal":
-            return Decimal(value.text)
-        case "double":
-            return float(value.text)
-        case "boolean":
-            return value.text == "true"
-        case "date":
-            return date.fromisoformat(value.text)
-        case "timestamp" | "timestamp_ntz":
-            return datetime.fromisoformat(value.text)
-    return value.text
 
 
 # --- bounds from a file's statistics
@@ -211,7 +198,7 @@ def _types(schema: Schema) -> dict[str, Type]:
     return {field["name"]: field["type"] for field in schema["fields"]}
 
 
-def _bound(value: object, kind: Type | None) -> Bound | None:
+def _bound(value: object, kind: Type | None) -> PlainValue | None:
     """None where a file that was written under another type has another kind of value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind in _INTEGERS:
@@ -223,7 +210,7 @@ def _bound(value: object, kind: Type | None) -> Bound | None:
     return _text_bound(value, kind) if isinstance(value, str) else None
 
 
-def _text_bound(text: str, kind: Type | None) -> Bound | None:
+def _text_bound(text: str, kind: Type | None) -> PlainValue | None:
     match kind:
         case "string":
             return text
@@ -264,7 +251,7 @@ def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
     return ColumnBounds(low, high, may_be_null=False)
 
 
-def _value(text: str, kind: Type | None, granule: str) -> Bound | None:
+def _value(text: str, kind: Type | None, granule: str) -> PlainValue | None:
     if granule:
         return None
     if kind in _INTEGERS:
@@ -276,7 +263,7 @@ def _value(text: str, kind: Type | None, granule: str) -> Bound | None:
     return _text_bound(text, kind) if kind in ("string", "date") else None
 
 
-def _span(text: str, kind: Type | None) -> tuple[Bound | None, Bound | None]:
+def _span(text: str, kind: Type | None) -> tuple[PlainValue | None, PlainValue | None]:
     """The days of a day, month or year."""
     day = _text_bound(text, kind)
     if day is not None:

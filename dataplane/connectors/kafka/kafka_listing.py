@@ -21,6 +21,7 @@ from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings, ListJob
 from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
+from dataplane.listing.source_watch import pause
 from dataplane.task_failures import TaskFailure
 
 KIND = "offsets:"
@@ -164,12 +165,12 @@ def await_news(job: ListJob, is_over: IsOver) -> None:
     if any(ends.get(b.partition, b.first) < b.end for b in topic.bounds):
         return
     if not _polls.acquire(blocking=False):
-        _pause(min(until, time.monotonic() + job["within_s"]), is_over)
+        pause(min(until, time.monotonic() + job["within_s"]), is_over)
         return
     try:
         _await_message(settings, topic, until, is_over)
     except TaskFailure:  # the listing says whether it lasts
-        _pause(min(until, time.monotonic() + PAUSE_S), is_over)
+        pause(min(until, time.monotonic() + PAUSE_S), is_over)
     finally:
         _polls.release()
 
@@ -191,11 +192,6 @@ def _await_message(
                 return
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-
-
-def _pause(until: float, is_over: IsOver) -> None:
-    while not is_over() and (left_s := until - time.monotonic()) > 0:
-        time.sleep(min(left_s, CHECK_S))
 
 
 # --- values of Avro -------------------------------------------------------------------------------
