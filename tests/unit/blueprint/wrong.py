@@ -43,6 +43,11 @@ def sql(name: str, query: str, *told: Told, more: str = "") -> Wrong:
 
 TRIAL = (
     flow(
+        "a key of read beside it",
+        "  raw:\n    read: {connector: kafka, servers: b:9092, topic: t, schema: 'a INT'}\n    ^refresh: 1m\n",
+        Told("unknown-key", "'refresh'", "it is a key of read: indent it below read"),
+    ),
+    flow(
         "an unknown table, bad SQL and an unknown key",
         RAW + "  one:\n    transform: {sql: SELECT * FROM ^nothing}\n"
         "  two:\n    transform:\n      sql: SELECT a ^FORM raw x\n"
