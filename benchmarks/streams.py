@@ -120,7 +120,7 @@ def through_headgate(folder: Path, load: Load) -> Json:
 
 def stream_workspace(folder: Path) -> Workspace:
     """A workspace whose drivers have the jars of Kafka."""
-    conf = json.dumps({"spark.driver.extraClassPath": _jars()})
+    conf = json.dumps({"spark.driver.extraClassPath": jars()})
     return Workspace(folder, environment={"HEADGATE_SPARK_CONF": conf})
 
 
@@ -128,7 +128,7 @@ def by_plain_spark(folder: Path, load: Load) -> Json:
     """The same of one Structured Streaming query that appends to a Delta table."""
     folder.mkdir(exist_ok=True)
     kafka = Kafka().start()
-    job = {"servers": kafka.servers, "out": str(folder / "table"), "jars": _jars()}
+    job = {"servers": kafka.servers, "out": str(folder / "table"), "jars": jars(), "windows": False}
     command = [sys.executable, str(HERE / "plain_stream.py"), json.dumps(job)]
     try:
         create_topic(kafka)
@@ -172,7 +172,7 @@ def _cpu_s(pid: int) -> float:
     return sum(process.cpu_s for process in family(pid))
 
 
-def _jars() -> str:
+def jars() -> str:
     return os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
 
 
