@@ -64,6 +64,11 @@ class Places:
         self._check(place, place)
         self._check_allowed(place, place)
 
+    def is_named(self, place: str) -> bool:
+        """Whether the operator's allow list names a place, or one that holds it."""
+        real = _real(place)
+        return any(_is_below(real, allowed) for allowed in self.allowed or ())
+
     def of_files(self, paths: Iterable[str]) -> Iterator[str]:
         """The same paths of local files. TaskFailure once one leads where nothing may be read."""
         folder, real = None, ""

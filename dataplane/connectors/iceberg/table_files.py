@@ -17,11 +17,11 @@ from pyiceberg.io import InputFile
 from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.lakes.lake_addresses import endpoint_of
 from dataplane.secrets import LONGEST_LENT, remember_lent
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.storage.source_stores import StoreAccess
+from dataplane.storage.store_addresses import check_address, check_own_keys
 from dataplane.task_failures import TaskFailure
 
 TABLE_BYTES = 16 << 20  # of a table's metadata, unpacked: it takes 25 times as much to parse
@@ -39,7 +39,6 @@ STORE_PROPERTIES = (
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,50}")
-_AWS_S3 = re.compile(r"https://s3(?:\.[a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
 # Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
 # the refused places
 _IN_STORE = re.compile(
@@ -112,7 +111,7 @@ class MetadataFiles:
 
 def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     """`vended`: what the catalogue says about the store; the component's `storage` comes first."""
-    access = StoreAccess.of(job)
+    access = StoreAccess.declared(job)
     declared = {
         "s3.endpoint": access.endpoint,
         "s3.region": access.region,
@@ -124,9 +123,11 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     if access.access_key_id:  # a token of other keys would make these invalid
         properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
     properties |= {name: text for name, text in declared.items() if text}
-    if not access.endpoint:
-        _check_vended_endpoint(properties)
-    check_host(properties.get("s3.endpoint", ""))
+    endpoint = properties.get("s3.endpoint", "")
+    check_address(endpoint)
+    if "s3.access-key-id" not in properties:
+        check_own_keys(endpoint)
+    check_host(endpoint)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return TableFiles({"s3.region": region, **properties})
 
@@ -146,15 +147,6 @@ def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
     if not _REGION.fullmatch(properties.get("s3.region", "none")):
         raise TaskFailure("unreadable", "the catalogue gives an s3.region that is no name")
     return properties
-
-
-def _check_vended_endpoint(properties: Mapping[str, str]) -> None:
-    """TaskFailure where keys of this worker would sign for a server that a catalogue names."""
-    endpoint = properties.get("s3.endpoint", "").rstrip("/")
-    is_own = endpoint in ("", endpoint_of(os.environ).rstrip("/")) or _AWS_S3.fullmatch(endpoint)
-    if not is_own and "s3.access-key-id" not in properties:
-        message = f"the catalogue names the store {endpoint}, for which no keys of this worker sign"
-        raise TaskFailure("place-refused", f"{message}: give keys, or the endpoint, in `storage`")
 
 
 def _hide(name: str, key: str) -> None:

@@ -258,8 +258,9 @@ def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
     job: Any = {"settings": {}}
-    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example"):
-        with pytest.raises(TaskFailure, match="no keys of this worker sign") as raised:
+    balancer = "https://s3-shop.us-east-1.elb.amazonaws.com"
+    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example", balancer):
+        with pytest.raises(TaskFailure, match="own keys of this worker sign for no store") as raised:
             open_files(job, {"s3.endpoint": endpoint})
         assert raised.value.condition == "place-refused"
         assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
