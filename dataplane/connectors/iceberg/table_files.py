@@ -25,6 +25,7 @@ from dataplane.storage.store_addresses import check_address, check_own_keys
 from dataplane.task_failures import TaskFailure
 
 TABLE_BYTES = 16 << 20  # of a table's metadata, unpacked: it takes 25 times as much to parse
+MOST_VALUES = 1_000_000  # of a table's metadata: an object takes 60 times its two bytes
 METADATA_BYTES = 64 << 20  # of a list of manifests, or of a manifest
 MOST_BYTES = 4 << 30  # of all manifests that one listing opens
 # Of what a catalogue says about the store, these reach the client. Others name classes to import
@@ -77,6 +78,10 @@ class TableFiles(StoreFiles):
                 content = packed.read(TABLE_BYTES + 1)
         if len(content) > TABLE_BYTES:
             message = f"{location} makes more than {TABLE_BYTES >> 20} MiB of metadata"
+            raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
+        # Each value but the first follows one of these; those within texts count as well
+        if sum(map(content.count, (b"{", b"[", b","))) > MOST_VALUES:
+            message = f"{location} has more than {MOST_VALUES:,} values of metadata"
             raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
         return str(content, "utf-8")
 

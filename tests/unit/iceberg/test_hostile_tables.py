@@ -55,6 +55,14 @@ def by_path(path: Path) -> Any:
 # --- bounds -------------------------------------------------------------------------------------
 
 
+def test_metadata_is_bounded_by_its_values_before_it_is_parsed(tables: IcebergTables) -> None:
+    path = tables.folder / "v1.metadata.json"
+    path.write_text("[" + "{}," * 1_000_000 + "{}]")  # 3 MB, which parsed would be 72
+    error = failure(by_path(path))
+    assert error.condition == "listing-too-large"
+    assert "more than 1,000,000 values" in str(error)
+
+
 def test_metadata_in_gzip_is_bounded_by_its_unpacked_size(
     tables: IcebergTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +268,9 @@ def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
     job: Any = {"settings": {}}
     balancer = "https://s3-shop.us-east-1.elb.amazonaws.com"
     for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example", balancer):
-        with pytest.raises(TaskFailure, match="own keys of this worker sign for no store") as raised:
+        with pytest.raises(
+            TaskFailure, match="own keys of this worker sign for no store"
+        ) as raised:
             open_files(job, {"s3.endpoint": endpoint})
         assert raised.value.condition == "place-refused"
         assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
