@@ -81,8 +81,8 @@ def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
 
 def unused(ranges: Mapping[int, ForcedRange], numbers: Iterable[int]) -> set[int]:
     """Ranges that none of these numbers of datasets stands for."""
-    used = {id for number in numbers for id in chain(ranges, number)}
-    return ranges.keys() - used
+    ranges_in_use = {id for number in numbers for id in chain(ranges, number)}
+    return ranges.keys() - ranges_in_use
 
 
 def _whole(of_number: Mapping[int, ForcedRange], number: int) -> int:
