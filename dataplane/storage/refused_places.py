@@ -64,9 +64,11 @@ class Places:
         self._check(place, place)
         self._check_allowed(place, place)
 
-    def is_named(self, place: str) -> bool:
-        """Whether the operator's allow list names a place, or one that holds it."""
-        real = _real(place)
+    def names_address(self, address: str) -> bool:
+        """Whether the operator's allow list names the address of a server, or one above it."""
+        if not has_host(address):  # a name without `https://` would be that of a local file
+            return False
+        real = _real(address)
         return any(_is_below(real, allowed) for allowed in self.allowed or ())
 
     def of_files(self, paths: Iterable[str]) -> Iterator[str]:

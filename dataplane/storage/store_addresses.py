@@ -50,4 +50,4 @@ def _is_of_the_operator(endpoint: str) -> bool:
     address = endpoint.rstrip("/")
     if address in ("", endpoint_of(os.environ).rstrip("/")) or _AWS_S3.fullmatch(address):
         return True
-    return Places.of(os.environ).is_named(address)
+    return Places.of(os.environ).names_address(address)

@@ -236,6 +236,7 @@ STORES = {
     "https://s3.eu-west-1.amazonaws.com": True,
     "https://s3-shop.us-east-1.elb.amazonaws.com": False,  # a load balancer of any customer
     "https://minio.example:9000": True,  # of HEADGATE_SOURCES
+    "minio.example:9000": False,  # as a file it is below /, which is of HEADGATE_SOURCES
     "https://minio.example:9001": False,
     "http://minio.example:9000": False,
 }
@@ -247,7 +248,7 @@ def test_own_keys_sign_for_stores_of_the_operator_alone(
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
-    monkeypatch.setenv("HEADGATE_SOURCES", "s3://shop, https://minio.example:9000")
+    monkeypatch.setenv("HEADGATE_SOURCES", "/, s3://shop, https://minio.example:9000")
     monkeypatch.setenv("HEADGATE_SECRET_S_KEY", "key of a component")
     place, keys = {"storage.endpoint": endpoint}, ("access_key_id", "secret_access_key")
     declared = {f"storage.{key}": "secret://s/key" for key in keys}

@@ -40,6 +40,8 @@ STORE_PROPERTIES = (
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,50}")
+# Arrow also takes `host:9000`, in which no check would see a host
+_ENDPOINT = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 # Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
 # the refused places
 _IN_STORE = re.compile(
@@ -139,7 +141,8 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
 
 def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
     """The properties of a store that are used, by a catalogue. Its keys are hidden from now on.
-    TaskFailure for a region that is no name: it becomes a part of the host."""
+    TaskFailure for a region that is no name, which becomes a part of the host, and for an endpoint
+    that is no address."""
     properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
     sas_tokens = {
         name: str(text)
@@ -151,6 +154,9 @@ def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
         _hide(name, properties.get(name, ""))
     if not _REGION.fullmatch(properties.get("s3.region", "none")):
         raise TaskFailure("unreadable", "the catalogue gives an s3.region that is no name")
+    if not _ENDPOINT.fullmatch(properties.get("s3.endpoint", "https://host")):
+        message = "the catalogue gives an s3.endpoint that is no address such as https://host:9000"
+        raise TaskFailure("unreadable", message)
     return properties
 
 

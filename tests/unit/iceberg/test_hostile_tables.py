@@ -276,6 +276,10 @@ def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
         assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
     with pytest.raises(TaskFailure, match=r"s3\.region that is no name"):
         open_files(job, {"s3.region": "other.example/"})
+    monkeypatch.setenv("HEADGATE_SOURCES", "/")  # local files, and no server
+    for endpoint in ("other.example:9000", "169.254.169.254", "http://169.254.169.254?", "file:/a"):
+        with pytest.raises(TaskFailure, match=r"s3\.endpoint that is no address"):
+            open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
     for own in ("http://127.0.0.1:9000", "https://s3.eu-west-1.amazonaws.com"):
         assert open_files(job, {"s3.endpoint": own}).properties["s3.endpoint"] == own
 
