@@ -102,8 +102,7 @@ def test_hints_cost_no_more_however_many_there_are(shared: Sharing) -> None:
     many = hints.condition_of(["k > 4"] * 1000, "", schema)
     assert many is not None
     assert pruning.comparisons(many) <= hints.MOST_COMPARISONS + 1
-    long = {"predicateHints": texts[1:]}
-    assert {k for k, _ in shared.query(version=2, **long)} == {5}
+    assert {k for k, _ in shared.query(version=2, predicateHints=texts[1:])} == {5}
 
 
 def test_hints_leave_out_files_without_such_rows(shared: Sharing) -> None:
