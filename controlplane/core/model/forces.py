@@ -66,10 +66,10 @@ def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
     """What two numbers of a dataset stand for together: each partition has the newest number that
     it has in either. `other` is the newer one. Raises TooManyRanges."""
     of_own, of_other = chain(ranges, own), chain(ranges, other)
-    other_whole = _whole(of_other, other)
+    other_whole = _number_outside(of_other, other)
     if own in of_other or own <= other_whole:
         return Joined(other, ())
-    base = max(_whole(of_own, own), other_whole)
+    base = max(_number_outside(of_own, own), other_whole)
     newer = {f.number: f for f in (*of_own.values(), *of_other.values()) if f.number > base}
     if len(newer) > MOST_RANGES:
         raise TooManyRanges(
@@ -81,10 +81,10 @@ def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
 
 def unused(ranges: Mapping[int, ForcedRange], numbers: Iterable[int]) -> set[int]:
     """Ranges that none of these numbers of datasets stands for."""
-    ranges_in_use = {id for number in numbers for id in chain(ranges, number)}
-    return ranges.keys() - ranges_in_use
+    chains = [chain(ranges, number) for number in numbers]
+    return ranges.keys() - set().union(*chains)
 
 
-def _whole(of_number: Mapping[int, ForcedRange], number: int) -> int:
+def _number_outside(of_number: Mapping[int, ForcedRange], number: int) -> int:
     """The number of partitions that are in none of its ranges."""
     return list(of_number.values())[-1].before if of_number else number
