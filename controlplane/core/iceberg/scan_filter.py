@@ -43,16 +43,6 @@ def condition_of(expression: Json, schema: Schema) -> Condition:
     return _condition(expression, field_types(schema), 0, negated=False)
 
 
-def comparisons(condition: Condition) -> int:
-    """How many there are in a condition, at most: what it costs to look at one file."""
-    match condition:
-        case PredicateCall("in", arguments):
-            return len(arguments)
-        case PredicateCall(_, arguments):
-            return 1 + sum(map(comparisons, arguments))
-    return 0
-
-
 def _condition(node: Json, types: dict[str, Type], depth: int, *, negated: bool) -> Condition:
     """Negations are pushed down to predicates: Iceberg's are true or false of NULL as well."""
     if not isinstance(node, dict) or depth > DEEPEST:

@@ -167,6 +167,16 @@ def _has_prefix(bounds: ColumnBounds, prefix: str) -> bool:
 # --- bounds from a file's statistics
 
 
+def comparisons(condition: Condition) -> int:
+    """How many there are in a condition, at most: what it costs to look at one file."""
+    match condition:
+        case PredicateCall("in", arguments):
+            return len(arguments)
+        case PredicateCall(_, arguments):
+            return 1 + sum(map(comparisons, arguments))
+    return 0
+
+
 def of_file(entry: FileEntry, schema: Schema) -> Known:
     """By the least and greatest values that Delta's statistics have, under the dataset's schema of
     now."""

@@ -168,7 +168,7 @@ class _Page:
         self._last = request.after or ""  # key of the page
         self._work = 0
         self._ranges = 0  # of keys that were compared with the filter
-        self._look = 1 + (scan_filter.comparisons(self._condition) if self._condition else 0)
+        self._look = 1 + (pruning.comparisons(self._condition) if self._condition else 0)
         self._most_ranges = min(MOST_RANGES, MOST_WORK // self._look)
         columns = len(state.schema["fields"])
         self._file_work = self._look + columns

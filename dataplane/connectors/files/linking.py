@@ -28,6 +28,7 @@ from dataplane.fragments.written import Written
 from dataplane.storage.job_folders import PARQUET, fragment_folder
 from dataplane.storage.lake import Lake
 from dataplane.storage.source_stores import BUFFER_BYTES, StoreAccess, is_remote
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _is_alike(job: ParseJob, source: SourceObject, schema: Schema) -> bool:
     from pyarrow.parquet import ParquetFile
 
     # The lake's own credentials copy objects: the source must be read by the same ones
-    if is_remote(source["uri"]) and StoreAccess.of(job) != StoreAccess():
+    if is_remote(source["uri"]) and access_of(job) != StoreAccess():
         return False
     try:
         with open_source(job, source, BUFFER_BYTES) as file, ParquetFile(file) as opened:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from controlplane.core import tree
+from controlplane.core.blueprint.model import Read
 from controlplane.core.compile import connector_identity, ids
 from controlplane.core.compile.compiled_checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
@@ -39,7 +40,7 @@ from controlplane.core.schema.widening import can_stay
 from dataplane.contract.identity import schema_id, task_key
 from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.joins import TEXTS, has_numbers, is_held
-from dataplane.contract.kinds import placement_of
+from dataplane.contract.kinds import Placement, placement_of
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, in_order, select_columns
 from dataplane.contract.source_objects import folder_columns
@@ -519,8 +520,15 @@ def _task(
         size_bytes=size,
         priority=of.priority,
         size=of.resources,
-        placement=placement_of("parse", node.read.connector),
+        placement=_placement(node.read),
     )
+
+
+def _placement(read: Read) -> Placement:
+    if read.connector != "spark":
+        return placement_of("parse", read.connector)
+    packages = dict(read.settings).get("packages", ())
+    return placement_of("parse", read.connector, has_packages=bool(packages))
 
 
 def _checking(
