@@ -102,7 +102,12 @@ def _run_filter(page_request: PageRequest) -> RunFilter:
 
 
 def _times(page_request: PageRequest) -> TimeRange:
-    return TimeRange(_time(page_request.query("from")), _time(page_request.query("to")))
+    return time_range(page_request.query("from"), page_request.query("to"))
+
+
+def time_range(since: str, until: str) -> TimeRange:
+    """From two fields of an address, each of which may be empty. Raises BadAddress."""
+    return TimeRange(_time(since), _time(until))
 
 
 def _time(text: str) -> float | None:
