@@ -67,6 +67,7 @@ def test_a_page_is_shared_by_keys(signed_in: SignIn, home: Pages) -> None:
     expect(menu).to_contain_text("headgate ")
     assert page.evaluate(FONT)
     check_looks(page)
+    page.set_viewport_size({"width": 1280, "height": 900})
     menu.get_by_role("link", name="This page as JSON").click()
     page.wait_for_url("**/datasets.json?kind=sql")
 
@@ -78,7 +79,7 @@ def test_a_bar_of_the_histogram_chooses_its_runs(signed_in: SignIn, width: str) 
     page.goto("/activity")
     every = page.locator("#runs tbody tr").count()
     bar = page.locator(".histogram a").first
-    expect(bar).to_have_attribute("aria-label", "1 run, 1 failed from 2025-11-24 16:00 UTC")
+    expect(bar).to_have_attribute("aria-label", "1 run, 1 failed from 2025-11-24 16:01 UTC")
     bar.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/activity?from=*")
