@@ -5,8 +5,10 @@ All filters stand in the address: `/activity?state=failed&from=2026-11-24T00:00`
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, get_args
 
 from starlette.routing import Route
@@ -32,7 +34,7 @@ RUN_STATES: Final[tuple[str, ...]] = get_args(RunState)
 ROWS: Final = 50  # on a page
 SEARCHED: Final = 1_000  # of the newest runs or changes
 NOT_KEPT: Final = ("part", "skip")  # fields of an address that another filter or tab drops
-ZONED: Final = len("2026-11-24T00:00")  # characters of a time before its zone
+WITHOUT_ZONE: Final = re.compile(r"[\d-]+[T ][\d:.]+", re.ASCII)  # 2026-11-24T00:00
 
 
 def _activity(page_request: PageRequest) -> ActivityPage:
@@ -114,8 +116,15 @@ def _time(text: str) -> float | None:
     """Seconds since 1970. A time without a zone is one of UTC, as fields of forms send it."""
     if not text:
         return None
-    zoned = f"{text}Z" if len(text) <= ZONED else text
-    return addresses.moment_of(zoned).milliseconds / 1000
+    zoned = f"{text}Z" if WITHOUT_ZONE.fullmatch(text) else text
+    return addresses.moment_of(zoned, text).milliseconds / 1000
+
+
+def _time_field(at: float | None) -> str:
+    """As a field of a form has it, in UTC; empty for no time."""
+    if at is None:
+        return ""
+    return datetime.fromtimestamp(at, UTC).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def _with_audit(page_request: PageRequest, page: ActivityPage) -> ActivityPage:
@@ -168,6 +177,7 @@ def _page_of(page_request: PageRequest, rows: Sequence[V]) -> tuple[list[V], int
 
 def _shown(page_request: PageRequest, page: ActivityPage) -> Mapping[str, Any]:
     request = page_request.request
+    times = _times(page_request)
     filters = ("state", "cause", "actor", "dataset", "from", "to", "machines", "flow")
 
     def address(**fields: str) -> str:
@@ -179,12 +189,15 @@ def _shown(page_request: PageRequest, page: ActivityPage) -> Mapping[str, Any]:
         "is_audit": _is_audit(page_request),
         "may_audit": may(page_request.token, "admin"),
         "chosen": {name: page_request.query(name) for name in filters},
+        "since": _time_field(times.since),
+        "until": _time_field(times.until),
         "is_filtered": any(page_request.query(name) for name in filters),
         "address": address,
         "most_bar": max((bar["runs"] for bar in page["histogram"]), default=0),
         "phrase": audit_words.phrase,
         "target_name": audit_words.target_name,
         "searched": SEARCHED,
+        "generations_searched": past_runs.STATES_SHOWN,
     }
 
 

@@ -40,6 +40,16 @@ def test_lists_are_cards_on_a_phone(signed_in: SignIn) -> None:
     assert not tab.complaints
 
 
+def test_filters_of_activity_are_behind_a_button_on_a_phone_alone(signed_in: SignIn) -> None:
+    for width, is_narrow in (("wide", False), ("narrow", True)):
+        page = signed_in(width).new_page()
+        page.goto("/activity")
+        expect(page.locator("label.fold")).to_be_visible(visible=is_narrow)
+        expect(page.get_by_label("Actor")).to_be_visible(visible=not is_narrow)
+    page.locator("label.fold").click()
+    expect(page.get_by_label("Actor")).to_be_visible()
+
+
 def test_actions_are_a_sheet_on_a_phone(signed_in: SignIn) -> None:
     page = signed_in("narrow").new_page()
     page.goto("/datasets")

@@ -112,10 +112,29 @@ def test_runs_that_were_not_searched_are_said(
     assert "The newest 2 runs were searched" in http.get("/activity").text
 
 
-def test_no_time_is_refused_with_its_form(http: httpx2.Client) -> None:
-    answer = http.get("/activity.json?from=yesterday")
+@pytest.mark.parametrize("time", ["yesterday", "2026-11-24", "0001-01-01T00:00+14:00"])
+def test_no_time_is_refused_with_its_form(http: httpx2.Client, time: str) -> None:
+    answer = http.get("/activity.json", params={"from": time})
     assert answer.status_code == 422
-    assert "yesterday" in answer.json()["detail"]
+    assert f"'{time}'" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-11-24T00:01:30", "2026-11-24T00:01:30Z", "2026-11-24T01:01:30+01:00"]
+)
+def test_a_time_of_any_zone_stays_in_the_form(http: httpx2.Client, time: str) -> None:
+    text = http.get("/activity", params={"from": time}).text
+    assert 'name="from" value="2026-11-24T00:01:30"' in text
+
+
+def test_a_page_behind_the_last_one_says_so(http: httpx2.Client) -> None:
+    for address in ("/activity?skip=1000", "/activity?tab=audit&skip=1000"):
+        assert "The list ends before this page." in http.get(address).text
+
+
+def test_the_bound_of_runs_is_said(http: httpx2.Client) -> None:
+    """A dataset that is computed often has runs that no filter reaches."""
+    assert "of each dataset, its newest 40 generations" in http.get("/activity").text
 
 
 def test_the_audit_is_in_names_and_of_people_first(http: httpx2.Client) -> None:
