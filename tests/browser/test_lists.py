@@ -23,6 +23,7 @@ LISTS = (
 )
 WIDER = """() => [...document.querySelectorAll(".scroll:has(.list)")]
   .filter((one) => one.scrollWidth > one.clientWidth).length"""
+BEYOND = "() => document.documentElement.scrollWidth - innerWidth"
 FONT = "() => document.fonts.ready.then(() => document.fonts.check('14px Inter'))"
 
 
@@ -65,6 +66,20 @@ def test_actions_are_a_sheet_on_a_phone(signed_in: SignIn) -> None:
     page.get_by_label("More actions").focus()
     page.keyboard.press("Escape")
     expect(pause).to_be_hidden()
+
+
+@pytest.mark.parametrize("has_font", [True, False])
+def test_the_top_row_fits_at_each_width(signed_in: SignIn, has_font: bool) -> None:
+    """A width on each side of where the row changes, also before the font has come."""
+    context = signed_in()
+    if not has_font:
+        context.route("**/inter.woff2*", lambda route: route.abort())
+    page = context.new_page()
+    page.goto("/activity")
+    page.reload()  # the font is in the cache
+    for width in (760, 761, 1240, 1241, 1480, 1481):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate(BEYOND) <= 0, width
 
 
 def test_a_page_is_shared_by_keys(signed_in: SignIn, home: Pages) -> None:
