@@ -51,7 +51,6 @@ NAMED = (
     "/bulk?do=compute-again&on={dataset}",
     "/activity?flow={dataflow}",
     "/activity?dataset={dataset}",
-    "/activity?tab=audit&dataset={dataset}",
     "/activity/{run}",
     "/cost?flow={dataflow}",
     "/branches/main...{other}",
