@@ -30,7 +30,7 @@ SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
   !one.closest("svg") && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
   && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
   .map((one) => one.outerHTML.slice(0, 99))"""
-REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
+REQUESTS = 8  # the page, style, font, two scripts, two pictures, and one stream of events
 OF_AN_EDITOR = 4  # CodeMirror and two scripts, and a style of their own
 OF_A_QUERY = OF_AN_EDITOR + 1  # tables, and queries that are kept
 

@@ -20,7 +20,7 @@ import os, sys
 from controlplane.__main__ import main
 os._exit = lambda code: None
 main()
-sys.stderr.write(" ".join(sys.modules))
+sys.stderr.write("\\n" + " ".join(sys.modules))
 """
 DATABASE = {"sqlalchemy", "sqlglot"}
 EMPTY = """\
@@ -44,7 +44,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def imported(*arguments: str) -> list[str]:
     """The modules that a command has imported at its end, in a process of its own."""
     command = [sys.executable, "-c", MODULES, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stderr.split()
+    errors = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    return errors.splitlines()[-1].split()  # lines before it are of progress
 
 
 def packages(modules: list[str]) -> set[str]:
