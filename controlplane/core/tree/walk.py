@@ -119,15 +119,15 @@ def leaves(
         return
     ref, node = load_root(nodes, root)
     level: Iterator[tuple[NodeRef, Node]] = iter([(ref, node)])
-    sizes = chain((8, 64), repeat(WINDOW))
     for _ in range(node.level - stop_level):
-        level = _below(nodes, level, pick, sizes)
+        level = _below(nodes, level, pick)
     yield from level
 
 
 def _below(
-    nodes: NodeStore, above: Iterator[tuple[NodeRef, Node]], pick: Pick, sizes: Iterator[int]
+    nodes: NodeStore, above: Iterator[tuple[NodeRef, Node]], pick: Pick
 ) -> Iterator[tuple[NodeRef, Node]]:
+    sizes = chain((8, 64), repeat(WINDOW))
     refs = chain.from_iterable(pick(ref, node) for ref, node in above)
     while window := list(islice(refs, next(sizes))):
         yield from zip(window, load(nodes, window), strict=True)
