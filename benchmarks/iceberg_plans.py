@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -177,8 +178,8 @@ def _first_page(url: str, folder: Path, filter: Any) -> dict[str, Any]:
         nodes = world.store.nodes_read - nodes_before
         next_s = 0.0
         for task in page["plan-tasks"]:
-            body = {"plan-task": task}
-            _, _, next_s = _timed(lambda: place.post(f"{TABLE}/tasks", body))
+            follow = partial(place.post, f"{TABLE}/tasks", {"plan-task": task})
+            _, _, next_s = _timed(follow)
     return {
         "seconds": seconds,
         "processor_s": processor_s,

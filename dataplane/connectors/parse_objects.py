@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.file_parsing import alike, as_expected, with_dropped
+from dataplane.connectors.files.linking import link_files
 from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
@@ -108,7 +109,9 @@ def _outcomes_of(
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
     outcomes: dict[str, Written | TaskError] = {}
-    for some in alike([t for t in tasks if t["task"] not in void]):
+    outcomes |= link_files(attempt, [t for t in tasks if t["task"] not in void])
+    to_read = [t for t in tasks if t["task"] not in void and task_label(t) not in outcomes]
+    for some in alike(to_read):
         outcomes |= _together(attempt, source, some)
     return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
 

@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+from dataplane.connectors.delta.delta_listing import partitions
 from dataplane.connectors.files.linking import _is_as_written
 from dataplane.fragments.arrow import arrow_schema
 from tests.spark.conftest import Lake, done, failed, read, schema_of
 from tests.unit.lake.tables import struct
+from tests.unit.listing.location import list_job
 
 COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string())])
 GZIP = b"\x1f\x8b"  # begins each page
@@ -81,6 +84,28 @@ def test_jobs_whose_rows_are_not_those_of_files_link_none(lake: Lake) -> None:
     (result,) = parsed(lake, {**LINKED, "sort_by": ["s"]}, source)
     assert [row["k"] for row in lake.rows(result)] == [1, None]
     assert not file_of(lake, result).name.startswith("source-")
+
+
+def test_files_of_a_delta_table_are_linked_if_they_are_as_the_lake_has_them(
+    lake: Lake, tmp_path: Path
+) -> None:
+    """A file that lacks a column is read by Delta's own code."""
+    columns = schema_of(lake.spark, "k BIGINT, s STRING")
+    fragments = []
+    for number, added in enumerate((COLUMNS, COLUMNS.remove(1))):
+        rows = pa.Table.from_pylist([{"k": number}], schema=added)
+        write_deltalake(str(tmp_path), rows, mode="append", schema_mode="merge")
+        job = {"connector": "delta", "location": str(tmp_path), "settings": {"link": True}}
+        [partition] = partitions(list_job(tmp_path, connector="delta", settings={"link": True}))
+        tasks = [{"columns": columns, "objects": partition["objects"]}]
+        fragments += lake.run("parse", {**read("delta"), **job}, tasks)
+    first, both = fragments
+    [origin] = (Path(uri) for uri in DeltaTable(tmp_path, version=0).file_uris())
+    assert file_of(lake, first).read_bytes() == origin.read_bytes()
+    assert file_of(lake, first).name.startswith("source-")
+    assert lake.rows(first) == [{"k": 0, "s": None}]
+    assert sorted(row["k"] for row in lake.rows(both)) == [0, 1]
+    assert not any("source-" in file["path"] for file in done(both)["files"])
 
 
 def marked(marks: dict[str, str]) -> pa.Schema:

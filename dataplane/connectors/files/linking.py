@@ -70,7 +70,7 @@ def link_files(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) ->
 
 def _may_link(job: ParseJob) -> bool:
     """Whether the rows of files are those of fragments: none is dropped, sorted or added to."""
-    if not job.get("settings", {}).get(LINK) or job["format"] != "parquet":
+    if not job.get("settings", {}).get(LINK) or job["format"] not in ("parquet", "delta"):
         return False
     is_changed = job["options"] or job["metadata"] or "expect" in job or "sort_by" in job
     return not is_changed

@@ -32,6 +32,7 @@ from controlplane.operations.inspect import causes, datasets, time_travel
 from controlplane.operations.planning import edit_review
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep import collect
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import Content
@@ -292,7 +293,8 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
     ("name", "source", "words"),
     [
         ("sums", "parquet:/archive", "partitioned by columns"),
-        ("doubled", "delta:/archive", "parquet:FOLDER as they are"),
+        ("doubled", "iceberg:/archive", "parquet:FOLDER or delta:PATH as they are"),
+        ("doubled", "delta:/archive", "no file of a Delta table is named by"),
         ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
         ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
     ],
@@ -303,6 +305,15 @@ def test_links_that_do_not_fit_are_refused(
     request = ImportRequest("main", f"shop.{name}", source, link=True)
     with pytest.raises(ImportRefused, match=words):
         table_import.proceed(world.ctx, request)
+
+
+def test_files_of_a_delta_table_are_linked_as_one_partition(world: Trial) -> None:
+    request = ImportRequest("main", "shop.total", "delta:/archive", link=True)
+    assert table_import.proceed(world.ctx, request)["state"] == "copying"
+    with world.store.read() as tx:
+        node = desired(tx, "main").nodes["import_shop_total.rows"]
+    assert not node.is_transform
+    assert node.read.settings == (("link", True),)
 
 
 @pytest.mark.parametrize(
