@@ -33,6 +33,7 @@ from tests.spark.conftest import Folders, done, failed, read
 
 BSON = "org.mongodb:bson:5.1.4"
 CONNECTOR = "org.mongodb.spark:mongo-spark-connector_2.13:10.5.0"
+PARTITIONER = "com.mongodb.spark.sql.connector.read.partitioner.PaginateIntoPartitionsPartitioner"
 SECRET = "hunter2-4711"
 COLUMNS = [("day", "string"), ("n", "long")]
 
@@ -66,7 +67,7 @@ def job_of(*packages: str, **options: str) -> dict[str, Any]:
         **read("spark"),
         "connector": "spark",
         "settings": settings,
-        "options": {**fixed, **options},
+        "options": {**fixed, "partitioner": PARTITIONER, **options},
         "location": "spark:mongodb",
     }
 
