@@ -81,9 +81,6 @@ pictures: setup  ## photograph the pages of the demo's home for README and docs/
 bench-s3: setup  ## the S3 view: a listing of 100,000 keys, HEAD, and GET beside the disk (ARGS=--keep)
 	@$(BIN)/python benchmarks/s3_view.py $(ARGS)
 
-bench-iceberg: setup  ## the first page of plans of the Iceberg catalogue, 5 million partitions (ARGS=--keep)
-	@$(BIN)/python benchmarks/iceberg_plans.py $(ARGS)
-
 matrix: setup  ## read every type by every engine and way in; fails if a gap is new or closed (ARGS=--keep, ARGS="--engines DuckDB")
 	@$(BIN)/python -m benchmarks.readers $(ARGS)
 

@@ -26,7 +26,7 @@ def blueprint() -> str:
     page = DOCS.read_text(encoding="utf-8")
     [text] = re.findall(r"^## Packages\n.*?^```yaml\n(.*?)^```", page, re.M | re.S)
     assert isinstance(text, str)
-    # The server of the tests has no `$sample`, which the connector's default needs
+    # The server of the tests cannot split a collection
     return text.replace("database: shop", f"database: shop, partitioner: {PARTITIONER}")
 
 

@@ -7,7 +7,6 @@ Does not belong here: what each of them is told.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import socket
 import subprocess
@@ -50,21 +49,6 @@ def by_go(module: str) -> Path:
         subprocess.run(["go", "install", module], check=True, env=environment, cwd=folder)
 
     return kept(f"{program}-{version}", build) / program
-
-
-def from_go(source: Path) -> Path:
-    """The program of a folder with the sources of a Go module, under the folder's name."""
-    digest = hashlib.sha256()
-    for name in ("main.go", "go.mod", "go.sum"):
-        digest.update((source / name).read_bytes())
-
-    def build(folder: Path) -> None:
-        on_path("go")
-        command = ["go", "build", "-o", str(folder / source.name), "."]
-        subprocess.run(command, check=True, cwd=source)
-
-    name = source.name.replace("_", "-")
-    return kept(f"{name}-{digest.hexdigest()[:16]}", build) / source.name
 
 
 def wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -3,6 +3,8 @@ user's cache. Needs Go for the first time."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,8 @@ from pathlib import Path
 
 import paramiko
 
-from tests.servers.programs import from_go
+from tests.servers.programs import kept
+from tests.tools import on_path
 
 SOURCE = Path(__file__).with_name("sftp_server")
 USER, PASSWORD = "app", "a password of tests"
@@ -36,7 +39,7 @@ def sftp_server(folder: Path) -> Iterator[Sftp]:
     text = StringIO()
     key.write_private_key(text)
     with subprocess.Popen(
-        [str(from_go(SOURCE)), USER, PASSWORD, str(public)], stdout=subprocess.PIPE, text=True
+        [str(_program()), USER, PASSWORD, str(public)], stdout=subprocess.PIPE, text=True
     ) as server:
         try:
             assert server.stdout
@@ -44,3 +47,16 @@ def sftp_server(folder: Path) -> Iterator[Sftp]:
             yield Sftp(f"sftp://127.0.0.1:{port}", fingerprint, text.getvalue())
         finally:
             server.kill()
+
+
+def _program() -> Path:
+    names = ("main.go", "go.mod", "go.sum")
+    digest = hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in names)).hexdigest()
+
+    def build(folder: Path) -> None:
+        on_path("go")
+        environment = {**os.environ, "GOFLAGS": "-trimpath", "CGO_ENABLED": "0"}
+        command = ["go", "build", "-o", str(folder / "sftp_server"), "."]
+        subprocess.run(command, check=True, env=environment, cwd=SOURCE)
+
+    return kept(f"sftp-server-{digest[:16]}", build) / "sftp_server"

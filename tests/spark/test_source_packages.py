@@ -33,7 +33,7 @@ from tests.spark.conftest import Folders, done, failed, read
 
 BSON = "org.mongodb:bson:5.1.4"
 CONNECTOR = "org.mongodb.spark:mongo-spark-connector_2.13:10.5.0"
-PARTITIONER = "com.mongodb.spark.sql.connector.read.partitioner.PaginateIntoPartitionsPartitioner"
+PARTITIONER = "com.mongodb.spark.sql.connector.read.partitioner.SinglePartitionPartitioner"
 SECRET = "hunter2-4711"
 COLUMNS = [("day", "string"), ("n", "long")]
 
