@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 # Writers whose statistics and types are as the format says
-_WRITERS: Final = re.compile(r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d)\b")
+_WRITERS: Final = re.compile(
+    r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d|delta-rs version)\b"
+)
 _FIELD_ID: Final = b"PARQUET:field_id"  # Arrow's name of it
 _SPARK: Final = b"org.apache.spark."
 # What Spark reads. Arrow also reads BROTLI and BYTE_STREAM_SPLIT
