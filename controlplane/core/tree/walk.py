@@ -113,8 +113,8 @@ def leaves(
     """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW
     per level at a time.
 
-    Batches start small, so that a reader who stops early costs little. `may_stop`: they do so on
-    each level, at the cost of two calls for each.
+    Batches start small, so that a reader who stops early costs little. `may_stop`: they start
+    small on each level, at the cost of two calls more per level.
     """
     if root == EMPTY_ROOT:
         return

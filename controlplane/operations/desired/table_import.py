@@ -257,7 +257,7 @@ def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
         raise ImportRefused("import-refused", message)
     has_parts = any(slot.mode == "each" for slot in node.slots)
     if kind == "delta" and has_parts:
-        message = f"{request.target} has partitions, which no file of a Delta table is named by"
+        message = f"{request.target} has partitions; linked files of a Delta table make only one"
         raise ImportRefused("import-refused", f"{message}: import it without --link")
     if kind == "delta":
         return {**_place(kind, place), LINK: True}

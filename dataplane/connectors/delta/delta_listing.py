@@ -70,13 +70,13 @@ def partitions(job: ListJob) -> Iterator[ListedPartition]:
 
 def _require_plain(root: Path, table: TableSnapshot) -> None:
     """Check that the rows of the table are those of its files. Raises TaskFailure."""
-    faults = {
+    features = {
         "column mapping": table.head.mapping != "none",
         "partition columns": bool(table.head.partition_columns),
         "deletion vectors": any(file.get("deletionVector") for file in table.files),
     }
-    for fault in (name for name, is_present in faults.items() if is_present):
-        message = f"the Delta table {root} has {fault}, so its files cannot be linked"
+    if present := [name for name, is_present in features.items() if is_present]:
+        message = f"the Delta table {root} has {', '.join(present)}, so its files cannot be linked"
         raise TaskFailure("link-refused", f"{message}; read or import it without links")
 
 

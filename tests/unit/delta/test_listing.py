@@ -115,6 +115,23 @@ def test_files_whose_rows_are_not_those_of_the_table_are_not_linked(
     assert len(listing(deleted)) == 1, "it is read without links"
 
 
+def test_linked_files_of_another_table_keep_to_the_rules_of_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shallow clone has them, and with each sign that is escaped in a log."""
+    original, clone = tmp_path / "original", tmp_path / "clone"
+    original.mkdir()
+    file = original / "a b%20#?.parquet"
+    pyarrow.parquet.write_table(pa.table({"x": [1]}), file)
+    commit(clone, 0, {"protocol": PROTOCOL}, {"metaData": METADATA}, add(file.as_uri()))
+    [partition] = listing(clone, link=True).values()
+    assert [source["uri"] for source in partition["objects"]] == [file.as_uri()]
+    monkeypatch.setenv("HEADGATE_SOURCES", str(clone))
+    with pytest.raises(TaskFailure) as refused:
+        listing(clone, link=True)
+    assert refused.value.condition == "place-refused"
+
+
 def test_a_deletion_vector_changes_its_file_alone(table: Path) -> None:
     before = listing(table)
     commit(table, 1, remove("a.parquet"), sized(table, "a.parquet", VECTOR))

@@ -294,7 +294,7 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
     [
         ("sums", "parquet:/archive", "partitioned by columns"),
         ("doubled", "iceberg:/archive", "parquet:FOLDER or delta:PATH as they are"),
-        ("doubled", "delta:/archive", "no file of a Delta table is named by"),
+        ("doubled", "delta:/archive", "files of a Delta table make only one"),
         ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
         ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
     ],
