@@ -78,10 +78,11 @@ def _parsed_from(attempt: SparkAttempt[ParseClaim], source: SourceReader) -> lis
     no fragment."""
     tasks = attempt.claim["tasks"]
     void = _void(source, tasks)
-    links, measured = _linked(attempt, [t for t in tasks if t["task"] not in void])
-    to_read = [t for t in tasks if t["task"] not in void and task_label(t) not in links]
+    unchanged = [t for t in tasks if t["task"] not in void]
+    links, measured = _linked(attempt, unchanged)
+    to_read = [t for t in unchanged if task_label(t) not in links]
     outcomes = _outcomes_of(attempt, source, to_read)
-    void |= _void(source, [t for t in tasks if t["task"] not in void])
+    void |= _void(source, unchanged)
     measured |= measured_outcomes(attempt, outcomes)
     outcomes |= links
     results = []
