@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from controlplane.core import tree
 from controlplane.core.blueprint import text_forms
+from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import ImportRefused, InvalidBlueprint, NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import ImportAnswer
