@@ -313,7 +313,7 @@ def test_files_of_a_delta_table_are_linked_as_one_partition(world: Trial) -> Non
     assert table_import.proceed(world.ctx, request)["state"] == "copying"
     with world.store.read() as tx:
         node = desired(tx, "main").nodes["import_shop_total.rows"]
-    assert not node.is_transform
+    assert isinstance(node, Source)
     assert node.read.settings == (("link", True),)
 
 
