@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from controlplane.core.records.literals import date_text, instant_text, local_text
@@ -236,21 +237,30 @@ def _text_bound(text: str, kind: Type | None) -> PlainValue | None:
 # --- bounds from a partition's key
 
 
-def of_key(key: str, parts: Sequence[PartitionKeyPart], schema: Schema) -> Known:
+def of_keys(parts: Sequence[PartitionKeyPart], schema: Schema) -> Callable[[str], Known]:
     """By the texts of columns in a key. A key of another form gives no bounds."""
-    segments = key.split("/")
-    names = [encode_segment(part.name) for part in parts]
-    if [segment.partition("=")[0] for segment in segments] != names:
-        return lambda _: _UNKNOWN
     types = _types(schema)
-    bounds = {
-        part.column: _of_text(text, part.granule, types.get(part.column))
-        for part, text in zip(parts, column_texts(key), strict=True)
-    }
-    return lambda column: bounds.get(column, _UNKNOWN)
+    names = [encode_segment(part.name) for part in parts]
+
+    def of_key(key: str) -> Known:
+        if [segment.partition("=")[0] for segment in key.split("/")] != names:
+            return lambda _: _UNKNOWN
+        bounds = {
+            part.column: _of_text(text, part.granule, _simple(types.get(part.column)))
+            for part, text in zip(parts, column_texts(key), strict=True)
+        }
+        return lambda column: bounds.get(column, _UNKNOWN)
+
+    return of_key
 
 
-def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
+def _simple(kind: Type | None) -> str | None:
+    """The type of a column whose values stand in keys: no others do."""
+    return kind if isinstance(kind, str) else None
+
+
+@lru_cache(maxsize=10_000)  # keys share their first texts, and partitions of many days their last
+def _of_text(text: str | None, granule: str, kind: str | None) -> ColumnBounds:
     if text is None:
         return ColumnBounds(may_have_value=False)
     if granule == BUCKET:
@@ -315,7 +325,7 @@ def of_key_range(low: str, high: str, parts: Sequence[PartitionKeyPart], schema:
             bounds[part.column] = _of_texts(*ends, end, part.granule, kind)
             break
         [text] = column_texts(least)
-        bounds[part.column] = _of_text(text, part.granule, kind)
+        bounds[part.column] = _of_text(text, part.granule, _simple(kind))
     return lambda column: bounds.get(column, _UNKNOWN)
 
 

@@ -168,11 +168,8 @@ def _matching_entries(
     parts = key_parts(ctx, tx, branch, state) if condition is not None and len(entries) > 1 else ()
     if condition is None or not parts:
         return entries
-    return [
-        e
-        for e in entries
-        if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))
-    ]
+    bounds_of_key = pruning.of_keys(parts, state.schema)
+    return [e for e in entries if pruning.may_match(condition, bounds_of_key(e.key))]
 
 
 def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[PartitionKeyPart, ...]:

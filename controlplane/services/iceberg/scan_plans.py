@@ -165,6 +165,7 @@ class _Page:
         if request.filter is not None:
             self._condition = scan_filter.condition_of(request.filter, state.schema)
             self._parts = key_parts(ctx, tx, address.ref.branch, state)
+        self._bounds_of_key = pruning.of_keys(self._parts, state.schema)
         self._last = request.after or ""  # key of the page
         self._work = 0
         self._ranges = 0  # of keys that were compared with the filter
@@ -225,8 +226,7 @@ class _Page:
     def _may_have(self, partition: Entry) -> bool:
         if self._condition is None or not self._parts:
             return True
-        bounds_of = cache(pruning.of_key(partition.key, self._parts, self._state.schema))
-        return may_match(self._condition, bounds_of)
+        return may_match(self._condition, self._bounds_of_key(partition.key))
 
     def _tasks(self, partition: Entry, fragment: Fragment) -> Iterator[Json]:
         """The filter is still the reader's to apply. It stands in each task: pyiceberg takes a task

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 # Writers whose statistics and types are as the format says
-_WRITERS: Final = re.compile(r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d)\b")
+_WRITERS: Final = re.compile(
+    r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d|delta-rs version)\b"
+)
 _FIELD_ID: Final = b"PARQUET:field_id"  # Arrow's name of it
 _SPARK: Final = b"org.apache.spark."
 # What Spark reads. Arrow also reads BROTLI and BYTE_STREAM_SPLIT
@@ -71,7 +73,7 @@ def link_files(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) ->
 
 def _may_link(job: ParseJob) -> bool:
     """Whether the rows of files are those of fragments: none is dropped, sorted or added to."""
-    if not job.get("settings", {}).get(LINK) or job["format"] != "parquet":
+    if not job.get("settings", {}).get(LINK) or job["format"] not in ("parquet", "delta"):
         return False
     is_changed = job["options"] or job["metadata"] or "expect" in job or "sort_by" in job
     return not is_changed
