@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from controlplane.core.compile import ids
+from controlplane.core.model import roll_ups
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
@@ -136,7 +138,21 @@ class StepExecutor:
     def carry_out(self) -> int:
         if self.decision.gives_up:
             self._end_run()
+        if self.decision.unions:
+            self._put_unions()
         return visit_step(self.decision.step, self)
+
+    def _put_unions(self) -> None:
+        """Store the results that the step names, with their slices for what reads the dataset."""
+        unions = self.decision.unions
+        traces = [union.trace for union in unions if union.trace is not None]
+        self.tx.traces.put(traces, [union.fragment for union in unions])
+        self.tx.traces.put_memos(
+            {
+                ids.members_key(union.fragment.id): roll_ups.contents_memo(union.members)
+                for union in unions
+            }
+        )
 
     def visit_keep(self, _: Keep) -> int:
         self._end_run()

@@ -117,6 +117,12 @@ class Hidden(ABC, Generic[Result]):
         """Take these changes into the trees. `results` has those of all present partitions that
         need one, and of former ones as far as memory has them."""
 
+    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Result]]:  # noqa: ARG002
+        """The results of rolled-up slices, of those of their members. `missing`: the partitions
+        whose results memory lacks, with their tasks."""
+        yield from ()
+        return {}
+
     @property
     def is_whole(self) -> bool:
         return self.window.is_whole and not self.window.missing
@@ -146,15 +152,21 @@ class Hidden(ABC, Generic[Result]):
 
     def _take(self, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
         job = ids.job_id(self.job)
-        tasks: dict[tree.Entry | None, Task] = {}
+        tasks: dict[tree.Entry, Task] = {}
         for partition in chain.from_iterable((change.before, change.after) for change in chunk):
             task = self.task(partition, job) if partition else None
-            if task is not None:
+            if partition is not None and task is not None:
                 tasks[partition] = task
         remembered = yield from self.memory([task.key for task in tasks.values()])
-        results = {of: remembered[task.key] for of, task in tasks.items() if task.key in remembered}
+        results: dict[tree.Entry | None, Result] = {
+            of: remembered[task.key] for of, task in tasks.items() if task.key in remembered
+        }
+        lacking_results = {of: task for of, task in tasks.items() if of not in results}
+        results.update((yield from self.united(lacking_results)).items())
         missing = {
-            c.key: tasks[c.after] for c in chunk if c.after in tasks and c.after not in results
+            c.key: tasks[c.after]
+            for c in chunk
+            if c.after is not None and c.after in tasks and c.after not in results
         }
         if missing:
             yield from self.window.lack(missing)

@@ -15,7 +15,8 @@ the task is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
@@ -23,10 +24,11 @@ from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.compile.sort_by import sort_fault
 from controlplane.core.model.jobs import FragmentsSpec
 from controlplane.core.model.memos import Memo, contents_in
+from controlplane.core.model.roll_ups import MemberContent
 from controlplane.core.model.states import KEYS, PAIRS
 from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
-from controlplane.core.plan import lookups
+from controlplane.core.plan import lookups, unions
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import ROW_COST, user_error
 from controlplane.core.plan.transform.case import Case
@@ -120,6 +122,22 @@ class KeyIndex(Hidden[Memo]):
             priority=of.priority,
             size=of.resources,
         )
+
+    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Memo]]:
+        """The sums of the answers about slices."""
+        planning = self.case.planning
+        members = yield from unions.members_of(planning, self.read.slot.dataset, missing)
+        keys = {span: self._keys_of(of) for span, of in members.items()}
+        answers = yield from lookups.memos(sorted({*chain.from_iterable(keys.values())}))
+        return {
+            span: unions.summed(contents_in(answers[key]) for key in of)
+            for span, of in keys.items()
+            if all(key in answers for key in of)
+        }
+
+    def _keys_of(self, members: Iterable[MemberContent]) -> list[bytes]:
+        contents = [member.content for member in members if member.content.rows]
+        return [ids.index_key(self.mark, content) for content in contents]
 
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Memo]) -> Deciding[None]:
         pairs, moved = self._moved(changes, results)

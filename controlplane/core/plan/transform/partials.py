@@ -31,7 +31,7 @@ from controlplane.core.model.jobs import FragmentsSpec, StoredSqlJob, StoredTran
 from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.states import PARTED, PARTS, Consumed
 from controlplane.core.model.tasks import Task, Trace
-from controlplane.core.plan import lookups, salts, windows
+from controlplane.core.plan import lookups, salts, unions, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Learn
 from controlplane.core.plan.transform.case import (
@@ -53,7 +53,7 @@ from controlplane.core.plan.transform.transform_jobs import (
 )
 from controlplane.core.plan.work_keys import listed
 from controlplane.core.sql import Unproven
-from dataplane.contract.identity import slot_id, task_key
+from dataplane.contract.identity import Content, slot_id, task_key
 from dataplane.contract.schemas import Schema
 
 
@@ -119,9 +119,33 @@ class Partials(Hidden[Trace]):
             for key, entry in tree.lookup(self.case.nodes, self.read.of.root, chunk).items():
                 yield tree.EntryChange(key, None, entry)
 
+    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Trace]]:
+        """The parts of slices together, which merge to the same. A part of the span has other
+        rows: so this is no result of its task."""
+        planning, home = self.case.planning, self.case.node.dataset
+        members = yield from unions.members_of(planning, self.read.slot.dataset, missing)
+        by_key = {span.key: span for span in members}
+        parts = yield from unions.united(
+            home,
+            {
+                key: (missing[span].key, [(m.key, self._key(m.content)) for m in members[span]])
+                for key, span in by_key.items()
+            },
+        )
+        results: dict[tree.Entry, Trace] = {}
+        for key, part in parts.items():
+            assert part.trace is not None
+            planning.add_union(home, replace(part, trace=None))
+            results[by_key[key]] = part.trace
+        return results
+
+    def _key(self, content: Content) -> bytes:
+        slot = self.read.slot.name
+        return task_key(self.mark, {slot: slot_id(content, self.read.schema)})
+
     def task(self, partition: tree.Entry, job: bytes) -> Task:
         slot = self.read.slot.name
-        key = task_key(self.mark, {slot: slot_id(partition.content, self.read.schema)})
+        key = self._key(partition.content)
         spec: FragmentsSpec = {"slots": {slot: [partition.fragment.hex()]}}
         is_batched = self.query.split.labelled is not None
         return node_task(

@@ -1,0 +1,152 @@
+"""Rolled-up slices of a topic: the slices of an hour that is over, as one partition, a *span*.
+
+The key of a span names its first and last slice, so keys stay in the order of the log:
+`000000000001-000000000360` comes between slice 1 and slice 361. A memo names the members of a span.
+There is one for what was listed, by source id, and one for each result over it, by fragment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+from controlplane.core.model.memos import Memo
+from controlplane.core.model.sources import SourcePartition
+from controlplane.core.model.tasks import Fragment, Trace
+from dataplane.contract.identity import Content
+from dataplane.contract.offset_ranges import joined
+from dataplane.contract.source_objects import SourceObject, listed_at_ms, source_of
+
+FEWEST: Final = 16  # slices in a span
+MOST: Final = 1_000
+HOUR_MS: Final = 3_600_000
+_SPAN: Final = re.compile(r"\d{12}-\d{12}")
+
+
+def span_key(first: str, last: str) -> str:
+    """The key of the slices from `first` to `last`."""
+    return f"{first}-{last}"
+
+
+def is_span(key: str) -> bool:
+    return _SPAN.fullmatch(key) is not None
+
+
+# --- members --------------------------------------------------------------------------------------
+
+
+class MemberContent(NamedTuple):
+    """The rows that one slice has in a dataset."""
+
+    key: str
+    content: Content
+
+
+def sources_memo(slices: Iterable[SourcePartition]) -> list[str]:
+    return [f"{part.key} {part.source.hex()}" for part in slices]
+
+
+def sources_in(memo: Memo) -> list[tuple[str, bytes]]:
+    """The key and source id of each slice."""
+    pairs = (line.split(" ") for line in cast("list[str]", memo))
+    return [(key, bytes.fromhex(source)) for key, source in pairs]
+
+
+def contents_memo(members: Iterable[MemberContent]) -> list[str]:
+    return [f"{key} {rows} {sum1} {sum2}" for key, (rows, sum1, sum2) in members]
+
+
+def contents_in(memo: Memo) -> list[MemberContent]:
+    members: list[MemberContent] = []
+    for line in cast("list[str]", memo):
+        key, *numbers = line.split(" ")
+        members.append(MemberContent(key, Content(*map(int, numbers))))
+    return members
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The results of all slices of a span, as one. `trace`: under the task of the span; None for
+    parts of an aggregate, which one query over the span would divide into other rows."""
+
+    fragment: Fragment
+    members: tuple[MemberContent, ...]
+    trace: Trace | None
+
+
+# --- spans ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Slices that are to be one partition."""
+
+    slices: tuple[SourcePartition, ...]
+
+    @property
+    def key(self) -> str:
+        return span_key(self.slices[0].key, self.slices[-1].key)
+
+    @property
+    def partition(self) -> SourcePartition:
+        """With one range for each partition of the topic."""
+        by_partition: dict[int, list[SourceObject]] = {}
+        for part in self.slices:
+            for source in part.objects:
+                by_partition.setdefault(source["detail"]["partition"], []).append(source)
+        objects = [joined(by_partition[partition]) for partition in sorted(by_partition)]
+        return SourcePartition(self.key, source_of(objects, ()), tuple(objects))
+
+
+def spans_of(
+    slices: Iterable[SourcePartition], most_offsets: int, before_ms: int
+) -> Iterator[Span]:
+    """The spans of these slices, which are in order. Each has slices of one hour that was over at
+    `before_ms`, FEWEST at least, MOST at most, and `most_offsets` of each partition of the topic."""
+    run: list[SourcePartition] = []
+    for part in slices:
+        if _hour(part) >= before_ms // HOUR_MS:
+            break
+        if run and not _fits(run, part, most_offsets):
+            yield from _span(run)
+            run = []
+        run.append(part)
+    yield from _span(run)
+
+
+def _span(run: Sequence[SourcePartition]) -> Iterator[Span]:
+    if len(run) >= FEWEST:
+        yield Span(tuple(run))
+
+
+def _hour(part: SourcePartition) -> int:
+    return listed_at_ms(part.objects) // HOUR_MS
+
+
+def _fits(run: Sequence[SourcePartition], part: SourcePartition, most_offsets: int) -> bool:
+    """Whether a slice is of the hour of the run, and goes on where that ends."""
+    first, last = run[0], run[-1]
+    if len(run) >= MOST or _hour(first) != _hour(part):
+        return False
+    if int(part.key) != int(last.key) + 1:
+        return False
+    starts, ends = _by_partition(first), _by_partition(last)
+    own = _by_partition(part)
+    return starts.keys() == own.keys() and all(
+        _goes_on(ends[partition], source)
+        and source["detail"]["end"] - starts[partition]["detail"]["first"] <= most_offsets
+        for partition, source in own.items()
+    )
+
+
+def _goes_on(before: SourceObject, source: SourceObject) -> bool:
+    """Whether a range begins where the one before it ends, in the same topic and schema."""
+    earlier, detail = before["detail"], source["detail"]
+    is_like = (earlier["topic"], earlier.get("schema")) == (detail["topic"], detail.get("schema"))
+    return is_like and earlier["end"] == detail["first"]
+
+
+def _by_partition(part: SourcePartition) -> dict[int, SourceObject]:
+    return {source["detail"]["partition"]: source for source in part.objects}
