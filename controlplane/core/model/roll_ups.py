@@ -101,23 +101,24 @@ class Span:
 
 
 def spans_of(
-    slices: Iterable[SourcePartition], most_offsets: int, before_ms: int
+    slices: Iterable[SourcePartition], most_offsets: int, before_ms: int, fewest: int = FEWEST
 ) -> Iterator[Span]:
     """The spans of these slices, which are in order. Each has slices of one hour that was over at
-    `before_ms`, FEWEST at least, MOST at most, and `most_offsets` of each partition of the topic."""
+    `before_ms`: `fewest` at least, MOST at most, with `most_offsets` of each partition of the
+    topic."""
     run: list[SourcePartition] = []
     for part in slices:
         if _hour(part) >= before_ms // HOUR_MS:
             break
         if run and not _fits(run, part, most_offsets):
-            yield from _span(run)
+            yield from _span(run, fewest)
             run = []
         run.append(part)
-    yield from _span(run)
+    yield from _span(run, fewest)
 
 
-def _span(run: Sequence[SourcePartition]) -> Iterator[Span]:
-    if len(run) >= FEWEST:
+def _span(run: Sequence[SourcePartition], fewest: int) -> Iterator[Span]:
+    if len(run) >= fewest:
         yield Span(tuple(run))
 
 

@@ -21,12 +21,11 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.roll_ups import Span, is_span, sources_memo, spans_of
+from controlplane.core.model.roll_ups import FEWEST, Span, is_span, sources_memo, spans_of
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan.slice_readers import SliceReaders, slice_readers, topics
 from controlplane.operations.planning.snapshot import desired
 from controlplane.ports.store import Store, Tx
-from dataplane.contract.failpoints import failpoint
 from dataplane.contract.identity import Content
 
 log = logs.get("roll-up")
@@ -59,17 +58,12 @@ def obstacle(tx: Tx, namespace: str, source: Source) -> str:
     return _obstacle(readers)
 
 
-def roll_up(store: Store, namespace: str) -> int:
+def roll_up(store: Store, namespace: str, fewest: int = FEWEST) -> int:
     """Roll up what is due, a bounded number of spans of each topic; how many slices. Repeating it
-    is harmless."""
+    is harmless. `fewest`: slices in a span."""
     with store.read(namespace) as tx:
-        due = list(_due(tx, namespace))
-    rolled_up = 0
-    for change in due:
-        failpoint("before-roll-up")
-        rolled_up += _carry_out(store, namespace, change)
-        failpoint("after-roll-up")
-    return rolled_up
+        due = list(_due(tx, namespace, fewest))
+    return sum(_carry_out(store, namespace, change) for change in due)
 
 
 # --- what is due ----------------------------------------------------------------------------------
@@ -96,7 +90,7 @@ def _obstacle(readers: Iterable[_Reader]) -> str:
     return ""
 
 
-def _due(tx: Tx, namespace: str) -> Iterator[_RollUp]:
+def _due(tx: Tx, namespace: str, fewest: int) -> Iterator[_RollUp]:
     readers_of = _readers(tx, namespace)
     listings = tx.listings.get(readers_of)
     for id, readers in readers_of.items():
@@ -105,7 +99,7 @@ def _due(tx: Tx, namespace: str) -> Iterator[_RollUp]:
             continue
         most_offsets = int(str(dict(readers[0].source.read.settings)["slice"]))
         slices = _slices(tx, listing)
-        spans = spans_of(slices, most_offsets, int(tx.now() * 1000))
+        spans = spans_of(slices, most_offsets, int(tx.now() * 1000), fewest)
         ready = tuple(_ready(tx, listing, readers, islice(spans, SPANS_A_TIME)))
         if ready:
             yield _RollUp(listing, ready)
@@ -167,7 +161,7 @@ def _carry_out(store: Store, namespace: str, change: _RollUp) -> int:
         partitions = [span.partition for span in change.spans]
         removed = [part.key for span in change.spans for part in span.slices]
         entries = [_entry(tx, listing.root, span) for span in change.spans]
-        edits: dict[str, tree.Entry | None] = {key: None for key in removed}
+        edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
         edits.update((entry.key, entry) for entry in entries)
         root = tree.edit(tx.nodes, listing.root, sorted(edits.items()))
         tx.listings.put_partitions(listing.id, partitions, removed)
