@@ -34,6 +34,7 @@ def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     if shows_all:
         lines += [f"source: {_source(s)}" for s in value["sources"]]
         lines += [f"reads {reading(name, mode)}" for name, mode in value["modes"].items()]
+    lines += [f"slices: {value['roll_up']}"] if "roll_up" in value else []
     lines += [f"volatile: {_construct(construct)}" for construct in value.get("volatile") or ()]
     lines += [f"logic: {value['logic']}"] if value.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]

@@ -24,7 +24,7 @@ from dataplane.contract.jobs import PackJob
 from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
-FEWEST = 16  # fragments in a pack
+FEWEST = 16  # files that a pack takes the place of
 # Of members in one file of a pack; readers skip files by their statistics, so
 FILE_BYTES = 64 << 20
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
@@ -46,17 +46,26 @@ class Pack:
 
 
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
-    """The packs of one leaf: one for each schema that enough of its small fragments have."""
+    """The packs of one leaf: one for each schema of which its small fragments have enough files;
+    and one for each large fragment of many small files, as rolled-up slices are."""
     # By the schema as an object: stores give one for equal ones
     groups: dict[int, list[Fragment]] = {}
+    large: dict[bytes, list[Fragment]] = {}
     for entry in entries:
         fragment = fragments[entry.fragment]
         if 0 < size_of(fragment) <= SMALL_BYTES:
             groups.setdefault(id(fragment.schema), []).append(fragment)
+        elif 0 < size_of(fragment) <= SMALL_BYTES * len(fragment.files):
+            large.setdefault(fragment.id, []).append(fragment)
     by_schema: dict[bytes, list[Fragment]] = {}
     for members in groups.values():
         by_schema.setdefault(schema_id(members[0].schema), []).extend(members)
-    return tuple(_pack(members) for members in by_schema.values() if len(members) >= FEWEST)
+    candidates = (*by_schema.values(), *large.values())
+    return tuple(_pack(members) for members in candidates if _files(members) >= FEWEST)
+
+
+def _files(members: Iterable[Fragment]) -> int:
+    return sum(len(member.files) for member in members)
 
 
 def size_of(fragment: Fragment) -> int:

@@ -12,18 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from controlplane.core.compile.nodes import Desired, Node, Source, Transform
+from controlplane.core.compile.nodes import Desired, Node, Source
 from controlplane.core.plan.source.source_schema import FIXED
 from controlplane.core.plan.unions import union_slot
 
 
 @dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why slices are not rolled up, in a sentence about these datasets."""
+
+    sentence: str
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SliceReaders:
-    """`datasets` have a partition for each slice, inputs first. `obstacle` says in a sentence why
-    slices are not rolled up; it is empty if they may be."""
+    """`datasets` have a partition for each slice, inputs first. `obstacle`: None if slices may be
+    rolled up."""
 
     datasets: tuple[str, ...]
-    obstacle: str
+    obstacle: Obstacle | None
 
 
 def topics(desired: Desired) -> Iterator[Source]:
@@ -43,7 +51,7 @@ def slice_readers(desired: Desired, source: Source, offered: Mapping[str, str]) 
             obstacles.append(_of_reader(node, dataset))
             if node.is_transform:
                 datasets.append(node.dataset)
-    return SliceReaders(tuple(datasets), next(filter(None, obstacles), ""))
+    return SliceReaders(tuple(datasets), next(filter(None, obstacles), None))
 
 
 def _readers(desired: Desired, dataset: str) -> Iterator[Node]:
@@ -56,29 +64,32 @@ def _readers(desired: Desired, dataset: str) -> Iterator[Node]:
             yield node
 
 
-def _of_source(source: Source) -> str:
+def _of_source(source: Source) -> Obstacle | None:
+    name = source.dataset
     if source.read.event_time is not None:
-        return f"{source.dataset} has event_time, which is measured in each slice"
+        return Obstacle(f"{name} has event_time, which is measured in each slice", (name,))
     if source.declared is None and source.read.format not in FIXED:
-        return f"the columns of {source.dataset} are those of its registry: declare `schema`"
-    return ""
+        sentence = f"the columns of {name} are those of its registry: declare `schema`"
+        return Obstacle(sentence, (name,))
+    return None
 
 
-def _of_dataset(node: Node, offered: Mapping[str, str]) -> str:
+def _of_dataset(node: Node, offered: Mapping[str, str]) -> Obstacle | None:
     name = node.dataset
     if node.has_rows and node.checks:
-        return f"the expectations of {name} are checked in each partition"
+        return Obstacle(f"the expectations of {name} are checked in each partition", (name,))
     if node.component.append_only:
-        return f"{name} is append_only, so no partition of it goes"
+        return Obstacle(f"{name} is append_only, so none of its partitions goes", (name,))
     if name in offered:
-        return f"the feed {offered[name]} offers {name} by partition"
-    return ""
+        return Obstacle(f"the feed {offered[name]} offers {name} by partition", (name,))
+    return None
 
 
-def _of_reader(node: Node, dataset: str) -> str:
+def _of_reader(node: Node, dataset: str) -> Obstacle | None:
+    names = (node.dataset, dataset)
     if node.is_copy:
-        return f"{node.dataset} exports {dataset} by partition"
-    assert isinstance(node, Transform)
-    if union_slot(node) is None:
-        return f"{node.dataset} reads {dataset} by partition, and is not proven to be row-wise"
-    return ""
+        return Obstacle(f"{node.dataset} exports {dataset} by partition", names)
+    if node.is_transform and union_slot(node) is None:
+        sentence = f"{node.dataset} reads {dataset} by partition, and is not proven to be row-wise"
+        return Obstacle(sentence, names)
+    return None

@@ -15,6 +15,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.pack_origins import Origin
 from controlplane.core.model.packs import Pack
 from controlplane.core.model.retention import Files
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
@@ -86,7 +87,7 @@ class Due:
 def due(tx: Tx, state: State, node: Node) -> Due:
     """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was
     committed for a while."""
-    if node.is_copy or state.partitions < packs.FEWEST:
+    if node.is_copy or not _may_have_packs(tx, state):
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
     jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
@@ -98,6 +99,13 @@ def due(tx: Tx, state: State, node: Node) -> Due:
         {task.job: job for task, (_, job) in zip(tasks, jobs, strict=True)},
         origins,
     )
+
+
+def _may_have_packs(tx: Tx, state: State) -> bool:
+    """Rolled-up slices have many files in few partitions."""
+    if state.partitions >= packs.FEWEST:
+        return True
+    return any(is_span(entry.key) for entry in tree.scan(tx.nodes, state.root))
 
 
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:

@@ -11,7 +11,7 @@ of them, so that their results are there to be united.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
@@ -52,10 +52,18 @@ class _RollUp:
     spans: tuple[Span, ...]
 
 
-def obstacle(tx: Tx, namespace: str, source: Source) -> str:
-    """Why the slices of a topic are not rolled up, as a sentence; empty if they may be."""
-    readers = _readers(tx, namespace).get(source.listing, [])
-    return _obstacle(readers)
+def sentence(tx: Tx, namespace: str, source: Source, sees: Callable[[str], bool]) -> str:
+    """Whether slices of a topic are rolled up, and why not. `sees`: whether a dataset may be
+    named."""
+    reader = _obstructing(_readers(tx, namespace).get(source.listing, []))
+    if reader is None or reader.slices.obstacle is None:
+        return "slices of an hour that is over are rolled up"
+    obstacle = reader.slices.obstacle
+    reason = obstacle.sentence
+    if not all(map(sees, obstacle.datasets)):
+        reason = "a dataset that you may not see needs them"
+    place = "" if reader.branch == MAIN else " (in a branch)"
+    return f"slices are not rolled up: {reason}{place}"
 
 
 def roll_up(store: Store, namespace: str, fewest: int = FEWEST) -> int:
@@ -82,12 +90,9 @@ def _readers(tx: Tx, namespace: str) -> Mapping[bytes, Sequence[_Reader]]:
     return readers
 
 
-def _obstacle(readers: Iterable[_Reader]) -> str:
-    for reader in readers:
-        if reader.slices.obstacle:
-            place = "" if reader.branch == MAIN else f" (in the branch {reader.branch})"
-            return f"{reader.slices.obstacle}{place}"
-    return ""
+def _obstructing(readers: Iterable[_Reader]) -> _Reader | None:
+    """The first reader that tells slices apart."""
+    return next((reader for reader in readers if reader.slices.obstacle is not None), None)
 
 
 def _due(tx: Tx, namespace: str, fewest: int) -> Iterator[_RollUp]:
@@ -95,7 +100,7 @@ def _due(tx: Tx, namespace: str, fewest: int) -> Iterator[_RollUp]:
     listings = tx.listings.get(readers_of)
     for id, readers in readers_of.items():
         listing = listings.get(id)
-        if listing is None or listing.root is None or _obstacle(readers):
+        if listing is None or listing.root is None or _obstructing(readers):
             continue
         most_offsets = int(str(dict(readers[0].source.read.settings)["slice"]))
         slices = _slices(tx, listing)
