@@ -510,3 +510,33 @@ def data_changes(place: Place, version: int) -> list[bool]:
     log = place.root / f"default/shop/sales/_delta_log/{version:020}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     return [e[kind]["dataChange"] for e in entries for kind in ("add", "remove") if kind in e]
+
+
+def test_rolled_up_slices_move_no_file_and_are_packed(place: Place) -> None:
+    """A fragment of many files takes the place of the fragments that it has the files of."""
+    slices = [place.fragment(n) for n in range(packs.FEWEST)]
+    content = reduce(Content.plus, (part.content for part in slices), EMPTY)
+    files = tuple(file for part in slices for file in part.files)
+    united = replace(slices[-1], id=fragment_id(SCHEMA, content), content=content, files=files)
+    names = [f"{n:012}" for n in range(1, packs.FEWEST + 1)]
+    publisher = DeltaPublisher(str(place.root))
+    old = place.commit(list(zip(names, slices, strict=True)))
+    version = publish.publish(place.store, place.namespace, old, publisher)
+    rows = place.rows(old)
+    removed: list[tuple[str, Fragment | None]] = [(name, None) for name in names]
+    new = place.commit(sorted([*removed, (f"{names[0]}-{names[-1]}", united)]))
+    assert publish.publish(place.store, place.namespace, new, publisher) == version
+    assert (new.partitions, place.rows(new)) == (1, rows)
+    newest = place.commit([("000000000017", place.fragment(99))])
+    [task] = place.due(newest).tasks
+    assert slots(task)[""] == [united.id.hex()]
+    place.ask(newest)
+    assert place.pack() == 1
+    assert len(place.files(newest)) == 4 + 1
+    assert place.rows(newest) == sorted([*rows, *[tuple(r.values()) for r in rows_of(place, 99)]])
+    assert place.fsck() == set()
+
+
+def rows_of(place: Place, number: int) -> list[dict[str, int]]:
+    [file] = place.fragment(number).files
+    return pq.read_table(place.root / file["path"]).to_pylist()

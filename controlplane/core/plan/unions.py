@@ -51,7 +51,7 @@ def union_slot(node: Transform) -> Slot | None:
     parted = [slot for slot in node.slots if slot.mode != "all"]
     if len(parted) != 1 or parted[0].mode != "each":
         return None
-    if node.query is None or node.fold is not None or node.is_volatile or node.checks:
+    if node.query is None or node.fold is not None or node.is_volatile:
         return None
     proven = {name.lower() for name, of in node.query.verdicts().items() if of.mode == "each"}
     return parted[0] if parted[0].name.lower() in proven else None

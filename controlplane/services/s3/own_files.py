@@ -12,7 +12,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import islice
-from posixpath import basename
 from threading import Lock
 
 from controlplane.core import tree
@@ -22,6 +21,7 @@ from controlplane.core.model.table_paths import table_path
 from controlplane.core.tree import EMPTY_ROOT, NodeStore
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.ports.store import Tx
+from dataplane.contract.results import file_names
 
 TABLES = 8  # that are remembered
 BATCH = 1000
@@ -83,8 +83,8 @@ class _Files:
 
     def _add(self, tx: Tx, ids: set[bytes]) -> None:
         for id, fragment in tx.traces.fragments(ids).items():
-            for file in fragment.files:
-                self.sizes[f"{id.hex()[:32]}/{basename(file['path'])}"] = file["size"]
+            for name, file in zip(file_names(fragment.files), fragment.files, strict=True):
+                self.sizes[f"{id.hex()[:32]}/{name}"] = file["size"]
                 if file["path"].startswith(self._folder):
                     self.sizes[file["path"].removeprefix(self._folder)] = file["size"]
 
