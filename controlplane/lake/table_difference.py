@@ -71,10 +71,10 @@ def wanted_files(
     copies = Counter[FileKey]()
     entries: dict[FileKey, FileEntry] = {}
     for fragment in fragments:
-        for name, entry in zip(file_names(fragment.files), fragment.files, strict=True):
+        for name, file in zip(file_names(fragment.files), fragment.files, strict=True):
             key = FileKey(fragment.id, name)
             copies[key] += 1
-            entries[key] = entry
+            entries[key] = file
     return {
         key: WantedFile(e, copies[key], _own(table, e["path"], lake)) for key, e in entries.items()
     }

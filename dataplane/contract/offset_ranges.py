@@ -33,15 +33,15 @@ def joined(ranges: Sequence[SourceObject]) -> SourceObject:
     last = ranges[-1]
     name = last["name"].rsplit("/", 2)[0]
     detail = last["detail"]
-    whole = offset_range(
+    complete = offset_range(
         name, detail["topic"], detail["partition"], ranges[0]["detail"]["first"], detail["end"]
     )
     _, mark, schema = last["version"].partition(";")
     return {
         **last,
-        "name": whole["name"],
-        "uri": whole["uri"],
-        "size": whole["size"],
-        "version": f"{whole['version']}{mark}{schema}",
-        "detail": {**detail, "first": whole["detail"]["first"]},
+        "name": complete["name"],
+        "uri": complete["uri"],
+        "size": complete["size"],
+        "version": f"{complete['version']}{mark}{schema}",
+        "detail": {**detail, "first": complete["detail"]["first"]},
     }

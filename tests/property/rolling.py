@@ -24,7 +24,8 @@ from tests.property.engine import Fault, Faults, Work
 from tests.property.late_model import BASE_S
 from tests.property.model import Columns, Row
 from tests.property.streams import StreamWorld
-from tests.property.world import MEMORY, no_faults
+from tests.property.world import no_faults
+from tests.stores import MEMORY
 
 FEWEST = 3  # slices in a span
 PARTITIONS = 2

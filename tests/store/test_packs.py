@@ -39,7 +39,7 @@ from controlplane.reconciler.packing import Packing
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, PackClaim, PackTask
 from dataplane.contract.identity import EMPTY, Content, fragment_id
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import FileEntry, TaskResult
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
@@ -527,16 +527,23 @@ def test_rolled_up_slices_move_no_file_and_are_packed(place: Place) -> None:
     new = place.commit(sorted([*removed, (f"{names[0]}-{names[-1]}", united)]))
     assert publish.publish(place.store, place.namespace, new, publisher) == version
     assert (new.partitions, place.rows(new)) == (1, rows)
-    newest = place.commit([("000000000017", place.fragment(99))])
-    [task] = place.due(newest).tasks
+    quiet = replace(new, at=new.at - packs.QUIET_S)
+    [task] = place.due(quiet).tasks
     assert slots(task)[""] == [united.id.hex()]
-    place.ask(newest)
+    place.ask(quiet)
     assert place.pack() == 1
-    assert len(place.files(newest)) == 4 + 1
-    assert place.rows(newest) == sorted([*rows, *[tuple(r.values()) for r in rows_of(place, 99)]])
+    assert (len(place.files(new)), place.rows(new)) == (4, rows)
     assert place.fsck() == set()
 
 
-def rows_of(place: Place, number: int) -> list[dict[str, int]]:
-    [file] = place.fragment(number).files
-    return pq.read_table(place.root / file["path"]).to_pylist()
+def test_a_large_fragment_of_many_small_files_is_a_pack_of_its_own(place: Place) -> None:
+    file: FileEntry = {"path": "f", "size": packs.SMALL_BYTES, "rows": 1, "stats": {}}
+    small = [place.fragment(n) for n in range(packs.FEWEST)]
+    large = replace(place.fragment(99), files=(file,) * packs.FEWEST)
+    fragments = {part.id: part for part in (*small, large)}
+    entries = [tree.Entry(f"{n}", part.id, part.content) for n, part in enumerate((*small, large))]
+    members = [pack.members for pack in packs.packs_of(entries, fragments)]
+    assert members == [tuple(part.id for part in small), (large.id,)]
+    larger: FileEntry = {**file, "size": packs.SMALL_BYTES + 1}
+    fragments[large.id] = replace(large, files=(larger,) * packs.FEWEST)
+    assert len(packs.packs_of(entries, fragments)) == 1

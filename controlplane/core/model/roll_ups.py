@@ -2,7 +2,7 @@
 
 The key of a span names its first and last slice, so keys stay in the order of the log:
 `000000000001-000000000360` comes between slice 1 and slice 361. A memo names the members of a span.
-There is one for what was listed, by source id, and one for each result over it, by fragment.
+There is one of the listed ranges, by source id, and one of each result over a span, by fragment.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def contents_in(memo: Memo) -> list[MemberContent]:
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class SliceUnion:
     """The results of all slices of a span, as one. `trace`: under the task of the span; None for
     parts of an aggregate, which one query over the span would divide into other rows."""
 
@@ -80,7 +80,7 @@ class Union:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SliceSpan:
     """Slices that are to be one partition."""
 
     slices: tuple[SourcePartition, ...]
@@ -102,7 +102,7 @@ class Span:
 
 def spans_of(
     slices: Iterable[SourcePartition], most_offsets: int, before_ms: int, fewest: int = FEWEST
-) -> Iterator[Span]:
+) -> Iterator[SliceSpan]:
     """The spans of these slices, which are in order. Each has slices of one hour that was over at
     `before_ms`: `fewest` at least, MOST at most, with `most_offsets` of each partition of the
     topic."""
@@ -117,9 +117,9 @@ def spans_of(
     yield from _span(run, fewest)
 
 
-def _span(run: Sequence[SourcePartition], fewest: int) -> Iterator[Span]:
+def _span(run: Sequence[SourcePartition], fewest: int) -> Iterator[SliceSpan]:
     if len(run) >= fewest:
-        yield Span(tuple(run))
+        yield SliceSpan(tuple(run))
 
 
 def _hour(part: SourcePartition) -> int:

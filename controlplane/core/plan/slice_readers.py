@@ -1,7 +1,7 @@
 """Which datasets have a partition for each slice of a topic, and whether slices may be rolled up.
 
 An hour is rolled up only if no reader would notice: the rows of each dataset stay, and no task runs
-for it. So a topic is kept in slices while one reader tells slices apart, in any branch.
+for it. So a topic is kept in slices while one reader needs them apart, in any branch.
 
     orders (kafka) -> each, row-wise SQL -> by hour        rolled up
     orders (kafka) -> each, Python                         kept in slices

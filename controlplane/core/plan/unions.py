@@ -26,7 +26,7 @@ from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.roll_ups import (
     MemberContent,
-    Union,
+    SliceUnion,
     contents_in,
     is_span,
     sources_in,
@@ -64,7 +64,7 @@ def members_of(
     planning: Planning, dataset: str, entries: Iterable[tree.Entry]
 ) -> Deciding[dict[tree.Entry, Sequence[MemberContent]]]:
     """The slices of those of the entries that are spans, as far as memory has them."""
-    spans = [entry for entry in entries if is_span(entry.key)]
+    spans = [part for part in entries if is_span(part.key)]
     if not spans:
         return {}
     new = planning.unions_of(dataset)
@@ -114,17 +114,19 @@ def from_members(
     return hits, {key: task for key, task in missing.items() if key not in hits}
 
 
-def united(home: str, spans: Mapping[str, tuple[bytes, MemberKeys]]) -> Deciding[dict[str, Union]]:
+def united(
+    home: str, spans: Mapping[str, tuple[bytes, MemberKeys]]
+) -> Deciding[dict[str, SliceUnion]]:
     """The union of each span that memory has the results of all slices of. `spans`: the key of its
     task, and its slices."""
-    wanted = {task for _, members in spans.values() for _, task in members}
-    if not wanted:
+    member_tasks = {task for _, members in spans.values() for _, task in members}
+    if not member_tasks:
         return {}
-    traces = yield from lookups.traces(sorted(wanted))
+    traces = yield from lookups.traces(sorted(member_tasks))
     complete = {span: of for span, of in spans.items() if all(task in traces for _, task in of[1])}
     outputs = {trace.outputs.get("", b"") for trace in traces.values()}
     fragments = yield from lookups.fragments(sorted(outputs))
-    unions: dict[str, Union] = {}
+    unions: dict[str, SliceUnion] = {}
     for span, (task, members) in complete.items():
         results = [(key, traces[member]) for key, member in members]
         union = _union(task, results, fragments, home)
@@ -138,7 +140,7 @@ def _union(
     results: Sequence[tuple[str, Trace]],
     fragments: Mapping[bytes, Fragment],
     home: str,
-) -> Union | None:
+) -> SliceUnion | None:
     """None where results differ in columns, or two are one fragment: its files cannot be named
     twice."""
     if any(trace.outputs.keys() != ONLY for _, trace in results):
@@ -159,7 +161,7 @@ def _union(
         fragment_id(schema, content), schema, content, files, last.home, last.attempt
     )
     trace = Trace(task, {"": fragment.id}, by="adopted", home=home, contents={"": content})
-    return Union(fragment, members, trace)
+    return SliceUnion(fragment, members, trace)
 
 
 def summed(answers: Iterable[Iterable[tuple[str, Content]]]) -> Memo:

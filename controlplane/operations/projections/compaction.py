@@ -105,7 +105,7 @@ def _may_have_packs(tx: Tx, state: State) -> bool:
     """Rolled-up slices have many files in few partitions."""
     if state.partitions >= packs.FEWEST:
         return True
-    return any(is_span(entry.key) for entry in tree.scan(tx.nodes, state.root))
+    return any(is_span(part.key) for part in tree.scan(tx.nodes, state.root))
 
 
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:

@@ -21,7 +21,7 @@ from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Desired, Source
 from controlplane.core.model.branches import MAIN
-from controlplane.core.model.roll_ups import FEWEST, Span, is_span, sources_memo, spans_of
+from controlplane.core.model.roll_ups import FEWEST, SliceSpan, is_span, sources_memo, spans_of
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.plan.slice_readers import SliceReaders, slice_readers, topics
 from controlplane.operations.planning.snapshot import desired
@@ -49,7 +49,7 @@ class _RollUp:
     """Spans that a listing with this root is to have in place of their slices."""
 
     listing: Listing
-    spans: tuple[Span, ...]
+    spans: tuple[SliceSpan, ...]
 
 
 def sentence(tx: Tx, namespace: str, source: Source, sees: Callable[[str], bool]) -> str:
@@ -67,7 +67,7 @@ def sentence(tx: Tx, namespace: str, source: Source, sees: Callable[[str], bool]
 
 
 def roll_up(store: Store, namespace: str, fewest: int = FEWEST) -> int:
-    """Roll up what is due, a bounded number of spans of each topic; how many slices. Repeating it
+    """Roll up due slices, a bounded number of spans of each topic; how many slices. Repeating it
     is harmless. `fewest`: slices in a span."""
     with store.read(namespace) as tx:
         due = list(_due(tx, namespace, fewest))
@@ -78,7 +78,7 @@ def roll_up(store: Store, namespace: str, fewest: int = FEWEST) -> int:
 
 
 def _readers(tx: Tx, namespace: str) -> Mapping[bytes, Sequence[_Reader]]:
-    """The readers of topics by listing, of all branches. What a pinned branch has does not move."""
+    """The readers of topics by listing, of all branches. Pinned branches do not move."""
     offered = {feed.dataset: feed.name for feed in tx.feeds.all()}
     following = [name for name, branch in tx.branches.all().items() if not branch.pinned]
     readers: dict[bytes, list[_Reader]] = {}
@@ -91,7 +91,7 @@ def _readers(tx: Tx, namespace: str) -> Mapping[bytes, Sequence[_Reader]]:
 
 
 def _obstructing(readers: Iterable[_Reader]) -> _Reader | None:
-    """The first reader that tells slices apart."""
+    """The first reader that needs slices apart."""
     return next((reader for reader in readers if reader.slices.obstacle is not None), None)
 
 
@@ -114,11 +114,11 @@ def _slices(tx: Tx, listing: Listing) -> Iterator[SourcePartition]:
     """The slices behind the last span, but for the last one: the next listing goes on there."""
     assert listing.root is not None
     keys: list[str] = []
-    for entry in tree.scan(tx.nodes, listing.root):
-        if is_span(entry.key):
+    for part in tree.scan(tx.nodes, listing.root):
+        if is_span(part.key):
             keys.clear()
         else:
-            keys.append(entry.key)
+            keys.append(part.key)
     for start in range(0, len(keys) - 1, SLICES_A_TIME):
         some = keys[start : min(start + SLICES_A_TIME, len(keys) - 1)]
         partitions = tx.listings.partitions(listing.id, some)
@@ -126,8 +126,8 @@ def _slices(tx: Tx, listing: Listing) -> Iterator[SourcePartition]:
 
 
 def _ready(
-    tx: Tx, listing: Listing, readers: Sequence[_Reader], spans: Iterable[Span]
-) -> Iterator[Span]:
+    tx: Tx, listing: Listing, readers: Sequence[_Reader], spans: Iterable[SliceSpan]
+) -> Iterator[SliceSpan]:
     """The spans up to the first one that a dataset does not have all slices of."""
     for span in spans:
         if not all(_has_read(tx, listing, reader, span) for reader in readers):
@@ -135,7 +135,7 @@ def _ready(
         yield span
 
 
-def _has_read(tx: Tx, listing: Listing, reader: _Reader, span: Span) -> bool:
+def _has_read(tx: Tx, listing: Listing, reader: _Reader, span: SliceSpan) -> bool:
     """Whether the datasets of a branch have these very slices, by their present code."""
     keys = [part.key for part in span.slices]
     states = tx.states.newest(reader.branch, reader.slices.datasets)
@@ -165,9 +165,9 @@ def _carry_out(store: Store, namespace: str, change: _RollUp) -> int:
         tx.upkeep.collections()
         partitions = [span.partition for span in change.spans]
         removed = [part.key for span in change.spans for part in span.slices]
-        entries = [_entry(tx, listing.root, span) for span in change.spans]
+        span_entries = [_span_entry(tx, listing.root, span) for span in change.spans]
         edits: dict[str, tree.Entry | None] = dict.fromkeys(removed)
-        edits.update((entry.key, entry) for entry in entries)
+        edits.update((span.key, span) for span in span_entries)
         root = tree.edit(tx.nodes, listing.root, sorted(edits.items()))
         tx.listings.put_partitions(listing.id, partitions, removed)
         objects, size_bytes, _ = tree.totals(tx.nodes, root).content
@@ -178,14 +178,14 @@ def _carry_out(store: Store, namespace: str, change: _RollUp) -> int:
                 for part, span in zip(partitions, change.spans, strict=True)
             }
         )
-    log.info("slices rolled up", slices=len(removed), partitions=len(entries))
+    log.info("slices rolled up", slices=len(removed), partitions=len(span_entries))
     return len(removed)
 
 
-def _entry(tx: Tx, root: bytes, span: Span) -> tree.Entry:
+def _span_entry(tx: Tx, root: bytes, span: SliceSpan) -> tree.Entry:
     """With the places of all slices, and the objects and offsets of the span."""
     partition = span.partition
     slices = tree.lookup(tx.nodes, root, [part.key for part in span.slices])
-    content = reduce(Content.plus, (entry.content for entry in slices.values()))
+    content = reduce(Content.plus, (part.content for part in slices.values()))
     objects = len(partition.objects)
     return tree.Entry(span.key, partition.source, content._replace(rows=objects))

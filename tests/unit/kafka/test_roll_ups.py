@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from controlplane.core.model.roll_ups import HOUR_MS, MOST, Span, is_span, spans_of
+from controlplane.core.model.roll_ups import HOUR_MS, MOST, SliceSpan, is_span, spans_of
 from controlplane.core.model.sources import SourcePartition
 from dataplane.connectors.kafka.kafka_listing import listed_at, object_of
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic
@@ -79,12 +79,13 @@ def test_a_span_is_no_larger_than_a_slice_may_be() -> None:
 
 
 def test_a_range_keeps_its_schema() -> None:
-    ranges = []
+    ranges: list[SourceObject] = []
     for first in (0, 10):
         source = object_of(TOPIC, OffsetBounds(0, first, first + 10))
         detail = {**source["detail"], "schema": 7}
         version = f"{source['version']};schema:7"
-        ranges.append({**source, "version": version, "columns": ["a"], "detail": detail})
-    span = Span(tuple(slice_at(n, 0, source) for n, source in enumerate(ranges, 1)))
+        source |= {"version": version, "columns": ["a"], "detail": detail}
+        ranges.append(source)
+    span = SliceSpan(tuple(slice_at(n, 0, source) for n, source in enumerate(ranges, 1)))
     [whole] = span.partition.objects
     assert (whole["version"], whole["columns"]) == ("offsets:0-20;schema:7", ["a"])
