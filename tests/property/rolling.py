@@ -25,7 +25,7 @@ from tests.property.late_model import BASE_S
 from tests.property.model import Columns, Row
 from tests.property.streams import StreamWorld
 from tests.property.world import no_faults
-from tests.stores import MEMORY
+from tests.property.memory_store.store import MEMORY
 
 FEWEST = 3  # slices in a span
 PARTITIONS = 2

@@ -17,7 +17,7 @@ from controlplane.operations.upkeep.repair import repair
 from tests.property.rolling import DEV, FEWEST, RollWorld, faults_by
 from tests.property.world import no_faults
 from tests.slices import sliced
-from tests.stores import MEMORY
+from tests.property.memory_store.store import MEMORY
 
 
 def world_at(home: Path, seed: int, exact: int = 1_000, url: str = MEMORY) -> RollWorld:
