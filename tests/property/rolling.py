@@ -22,10 +22,10 @@ from controlplane.reconciler.branching import Branching
 from dataplane.contract.kinds import DRIVER_KINDS, Kind
 from tests.property.engine import Fault, Faults, Work
 from tests.property.late_model import BASE_S
+from tests.property.memory_store.store import MEMORY
 from tests.property.model import Columns, Row
 from tests.property.streams import StreamWorld
 from tests.property.world import no_faults
-from tests.property.memory_store.store import MEMORY
 
 FEWEST = 3  # slices in a span
 PARTITIONS = 2

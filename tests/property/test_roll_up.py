@@ -14,10 +14,10 @@ from controlplane.core.model.roll_ups import is_span
 from controlplane.operations.desired import controls, rollback
 from controlplane.operations.upkeep import fsck, roll_up
 from controlplane.operations.upkeep.repair import repair
+from tests.property.memory_store.store import MEMORY
 from tests.property.rolling import DEV, FEWEST, RollWorld, faults_by
 from tests.property.world import no_faults
 from tests.slices import sliced
-from tests.property.memory_store.store import MEMORY
 
 
 def world_at(home: Path, seed: int, exact: int = 1_000, url: str = MEMORY) -> RollWorld:
