@@ -20,7 +20,7 @@ ORDERS = (
     'dataflow: shop\ncomponents:\n  orders: {{read: {{connector: kafka, servers: "{servers}", '
     'topic: rolled, schema: "id INT", refresh: manual}}}}\n'
 )
-TOTAL = "  total: {transform: {sql: SELECT count(*) AS n, sum(id) AS ids FROM orders}}\n"
+TOTAL = '  total: {transform: {sql: "SELECT count(*) AS n, sum(id) AS ids FROM orders"}}\n'
 SLICES, MESSAGES = 4, 3
 
 
