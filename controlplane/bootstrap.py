@@ -128,9 +128,9 @@ class Server(Foundation):
         self._serving.start()
 
     def _end_api(self) -> None:
-        """After a run no client waits for an answer."""
-        if self._serving is not None:
-            self._serving.stop(at_once=self.role.ends_with_work)
+        """After a command no client waits for an answer."""
+        if self._serving:
+            self._serving.stop(at_once=not self.role.leads)
 
     def _start_loop(self) -> threading.Thread:
         election = self.leading.election()

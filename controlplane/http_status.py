@@ -57,6 +57,7 @@ STATUS: Final = {
     "role-in-use": 409,
     "stale-revision": 412,
     "stale-state": 409,
+    "too-many-ranges": 409,
     "unauthenticated": 401,
     "forbidden": 403,
     "not-consistent": 409,

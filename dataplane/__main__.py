@@ -16,7 +16,7 @@ from typing import TextIO
 
 from dataplane.runtime import parent_watch, process_group
 from dataplane.runtime.client import Client
-from dataplane.secrets import SHORTEST, Hiding, Printing, start_clean, take
+from dataplane.secrets import SHORTEST, Printing, log_lines, start_clean, take
 
 
 def main(arguments: list[str]) -> int:
@@ -32,11 +32,7 @@ def main(arguments: list[str]) -> int:
         process_group.end_with_leader()
     too_short = take()
     sys.stdout, sys.stderr = Printing(sys.stdout), Printing(sys.stderr)
-    lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[lines])
-    logging.getLogger("httpx2").setLevel(logging.WARNING)
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    log_lines()
     if too_short:
         logging.warning(
             "secrets of fewer than %d characters are not hidden: %s", SHORTEST, ", ".join(too_short)

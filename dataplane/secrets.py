@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 from base64 import b64encode
-from collections import ChainMap
+from collections import ChainMap, deque
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +42,10 @@ HIDDEN = "***"
 SHORTEST = 4  # characters: shorter values would be found in every other word
 # Of texts that may be secret: encodings, lines of a longer value, variables of others
 SHORTEST_PART = 8
+# Of values that other servers lend: a shorter one would hide words in the errors of others
+SHORTEST_LENT = 16
+LONGEST_LENT = 1 << 14
+MOST_LENT = 64
 LARGEST_FILE = 1 << 20
 VARIABLE = "HEADGATE_SECRET_"
 FOLDER = "HEADGATE_SECRETS"
@@ -50,6 +54,7 @@ TOKEN = "HEADGATE_TOKEN"  # one of them: the driver's own
 _received: dict[str, str] = {}  # secrets taken out of the environment, or read from the descriptor
 _hidden: set[str] = set()  # every secret that is hidden, and other spellings of it
 _pattern: re.Pattern[str] | None = None  # of all that is known
+_lent: deque[tuple[str, ...]] = deque(maxlen=MOST_LENT)  # spellings of each, longest first
 _changing = threading.RLock()  # a handler of a signal may log
 
 
@@ -74,7 +79,7 @@ def take(environ: MutableMapping[str, str] = os.environ) -> list[str]:
 
 def start_clean(environ: MutableMapping[str, str] = os.environ) -> None:
     """Start this process again if its environment held secrets: the kernel shows the environment
-    that a process was started with to every process of the same user (/proc/PID/environ), whatever
+    that a process was started with to every process of the same user (/proc/PID/environ), with any
     it does with it later."""
     secrets = {name: environ.pop(name) for name in [*environ] if name.startswith(VARIABLE)}
     if not secrets:
@@ -185,13 +190,29 @@ def remember(value: str) -> None:
     """Hide a value, the secret parts of a URL in it, its lines, and their spellings in URLs, JSON,
     base64."""
     global _pattern
-    parts = [part for groups in _IN_URL.findall(value) for part in groups]
-    lines = [line for line in value.splitlines() if len(line) >= SHORTEST_PART]
     with _changing:
-        for part in {value, *parts, *lines}:
+        for part in _parts(value):
             if len(part) >= SHORTEST and part not in _hidden:
                 _hidden.update(_spellings(part))
                 _pattern = None
+
+
+def remember_lent(key: str) -> None:
+    """Hide a token or key that another server lends for a time, and that a new one will replace:
+    the last MOST_LENT are hidden. One below SHORTEST_LENT is shown."""
+    parts = [part for part in _parts(key) if len(part) >= SHORTEST_LENT]
+    spellings = {spelling for part in parts for spelling in _spellings(part)}
+    longest_first = tuple(sorted(spellings, key=lambda text: (-len(text), text)))
+    with _changing:
+        if parts and longest_first not in _lent:
+            _lent.append(longest_first)
+
+
+def _parts(secret: str) -> set[str]:
+    """A secret, the secret parts of a URL in it, and its lines."""
+    in_url = [part for groups in _IN_URL.findall(secret) for part in groups]
+    lines = [line for line in secret.splitlines() if len(line) >= SHORTEST_PART]
+    return {secret, *in_url, *lines}
 
 
 def _spellings(part: str) -> Iterator[str]:
@@ -212,6 +233,10 @@ _URL_SAFE = str.maketrans("+/", "-_")
 def hidden(text: str) -> str:
     """The text with every known secret in it taken out, longest first."""
     global _pattern
+    with _changing:
+        lent = [spelling for spellings in _lent for spelling in spellings]
+    for spelling in lent:
+        text = text.replace(spelling, HIDDEN)
     if not _hidden:
         return text
     with _changing:
@@ -279,3 +304,12 @@ class Hiding(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return hidden(super().format(record))
+
+
+def log_lines() -> None:
+    """Write the log of this process to its standard error, without secrets."""
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(Hiding("time=%(asctime)s level=%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.ERROR)

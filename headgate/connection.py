@@ -20,9 +20,12 @@ from controlplane.client import Document, Headgate, Time
 from controlplane.core.blueprint import file_references
 from controlplane.core.model.addresses import named
 from controlplane.core.model.json_values import JsonValue
-from headgate import html
+from headgate import blueprint_values, html
+from headgate.answer_cells import AnswerCells
+from headgate.dataflow_list import DataflowList
 from headgate.dataset import Dataset, Flow
-from headgate.errors import Refused, as_refused
+from headgate.errors import Refused, as_refused, refused
+from headgate.page_links import PageLinks
 from headgate.plans import Plan
 from headgate.query import Query
 from headgate.shown import Shown
@@ -128,22 +131,39 @@ class Connection:
         """A dataflow. Raises Refused."""
         with as_refused():
             self.client.status(name, branch=self.branch_name)
-        return Flow(self.client, name, self.branch_name)
+        return self._flow(name)
+
+    def _flow(self, name: str) -> Flow:
+        return Flow(self.client, name, self.branch_name, has_service=self._has_service)
 
     def dataset(self, name: str) -> Dataset:
         """A dataset by its name or address, without a look whether it is there."""
         with as_refused():
             address = named(name)
-        return Dataset(self.client, address.name, self.branch_name, address.point)
+        return Dataset(
+            self.client,
+            address.name,
+            self.branch_name,
+            point=address.point,
+            has_service=self._has_service,
+        )
 
     @property
-    def flows(self) -> list[str]:
-        """The names of all dataflows."""
-        with as_refused():
-            return [flow["name"] for flow in self.client.dataflows(self.branch_name)]
+    def flows(self) -> DataflowList:
+        """All dataflows: their names, and a table that shows how they stand."""
+        return DataflowList(self.status())
 
     def __iter__(self) -> Iterator[Flow]:
-        return (Flow(self.client, name, self.branch_name) for name in self.flows)
+        return map(self._flow, self.flows)
+
+    @property
+    def _has_service(self) -> bool:
+        return self._session.service is not None
+
+    @property
+    def _cells(self) -> AnswerCells:
+        url = self.client.url if self._has_service else None
+        return AnswerCells(PageLinks(url, self.branch_name))
 
     def _ipython_key_completions_(self) -> list[str]:
         flows = self.status().answer["dataflows"]
@@ -156,19 +176,20 @@ class Connection:
         """How all dataflows stand."""
         with as_refused():
             answer = self.client.status(branch=self.branch_name)
-        return Shown(answer, views.status(answer), repr(self)[1:-1])
+        view = views.status(answer, shows_leader=False)
+        return Shown(answer, view, repr(self)[1:-1], cells=self._cells)
 
     def search(self, words: str) -> Shown:
         """Datasets with all of these words; `col:`, `tag:`, `owner:`, `state:` say where one is."""
         with as_refused():
             answer = self.client.search(words, branch=self.branch_name)
-        return Shown(answer, explore_views.search(answer))
+        return Shown(answer, explore_views.search(answer), cells=self._cells)
 
     def _repr_html_(self) -> str:
         try:
             return self.status()._repr_html_()
         except Refused as error:
-            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
+            return html.error_html(error)
 
     def query(
         self,
@@ -188,17 +209,22 @@ class Connection:
         *blueprints: str | PathLike[str],
         refresh: bool | None = None,
         spark: bool | None = None,
+        set: Mapping[str, JsonValue] | None = None,  # as `--set` of other tools
     ) -> Plan:
         """The plan of applying blueprints; nothing is stored. A text with more than one line is a
         blueprint, its relative paths are relative to the working folder; anything else is a file.
 
+        `set`: other values in the only blueprint, `{"delays.params.late_minutes": 30}`. Its file
+        stays as it is.
+
         `refresh`: workers list the sources first; `spark`: Spark analyses the edited transforms.
         Both are so where a service is there to do it. Raises Refused with every problem.
         """
-        has_service = self._session.service is not None
-        refresh_s = LOOK_S if (has_service if refresh is None else refresh) else None
-        analyse_s = LOOK_S if (has_service if spark is None else spark) else None
+        refresh_s = LOOK_S if (self._has_service if refresh is None else refresh) else None
+        analyse_s = LOOK_S if (self._has_service if spark is None else spark) else None
         texts, names = self._texts(blueprints)
+        if set is not None:
+            texts = [_with_values(texts, set)]
         documents: list[Document] = sources.as_documents(texts)
         with as_refused(names):
             answer = self.client.apply(
@@ -208,7 +234,15 @@ class Connection:
                 refresh_s=refresh_s,
                 analyse_s=analyse_s,
             )
-        return Plan(self.client, self._session, documents, answer["plan"], self.branch_name, names)
+        return Plan(
+            self.client,
+            self._session,
+            documents,
+            answer["plan"],
+            branch_name=self.branch_name,
+            names=names,
+            cells=self._cells,
+        )
 
     def run(self, *blueprints: str | PathLike[str]) -> Shown:
         """Make these dataflows up to date, as `headgate run` does: through the service of the home,
@@ -221,7 +255,7 @@ class Connection:
             summary = service_target.make(
                 self._session, settings.read(self._home), request, lambda _: None, since=started
             )
-        return Shown(summary, views.summary(summary))
+        return Shown(summary, views.summary(summary), cells=self._cells)
 
     def _texts(
         self, blueprints: Sequence[str | PathLike[str]]
@@ -235,6 +269,17 @@ class Connection:
                     [_of_text(str(each), len(texts))] if is_text else session.load([Path(each)])
                 )
         return texts, session.names
+
+
+def _with_values(texts: Sequence[BlueprintText], values: Mapping[str, JsonValue]) -> BlueprintText:
+    """The only blueprint with other values. Raises Refused."""
+    if len(texts) != 1:
+        raise refused("not-found", f"`set` takes one blueprint, not {len(texts)}")
+    (blueprint,) = texts
+    try:
+        return replace(blueprint, text=blueprint_values.with_values(blueprint.text, values))
+    except blueprint_values.UnknownPath as error:
+        raise refused("not-found", f"{blueprint.path}: {error}") from None
 
 
 def _of_text(text: str, number: int) -> BlueprintText:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from controlplane.cli import explore_views, lineage_views, views, why_views
+from controlplane.cli import (
+    diff_views,
+    explore_views,
+    lineage_views,
+    profiles,
+    source_views,
+    views,
+    why_views,
+)
+from controlplane.cli.diff import COMPARED_S
+from controlplane.cli.options import LISTED_S
 from controlplane.client import Headgate, Time
 from controlplane.core.model.addresses import Generation, Point, moment_of, named, point_of
 from controlplane.core.model.answers import DataflowStatus, DatasetAnswer
-from headgate import html, picture
-from headgate.errors import Refused, as_refused
+from headgate import answer_cells, html, picture, why_chain
+from headgate.answer_cells import AnswerCells
+from headgate.errors import Refused, as_refused, refused
 from headgate.lazy import Lazy
+from headgate.page_links import PageLinks
 from headgate.shown import Shown
 
 if TYPE_CHECKING:
@@ -36,6 +48,7 @@ class Dataset(Lazy):
     conditions: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     most: int | None = None
+    has_service: bool = False  # whose pages are there after this process
 
     def __repr__(self) -> str:
         return f"<dataset {self.label}>"
@@ -110,7 +123,7 @@ class Dataset(Lazy):
         if status["table"] is None or status["published_generation"] != generation:
             published = status["published_generation"] or "none"
             words = f"generation {generation} of {self.label} is not the published table (published: {published})"
-            raise _refused("not-published", f"{words}; use to_spark(spark, s3=True), or to_arrow()")
+            raise refused("not-published", f"{words}; use to_spark(spark, s3=True), or to_arrow()")
         table = status["table"]
         return spark.read.format("delta").load(table.replace("s3://", "s3a://", 1))
 
@@ -144,7 +157,9 @@ class Dataset(Lazy):
             answer = self.client.why(
                 self.address, partition, branch=self.branch_name, shows_all=shows_all
             )
-        return Shown(answer, why_views.why(answer, shows_all=shows_all))
+        view = why_views.why(answer, shows_all=shows_all)
+        written = why_chain.why_html(answer, self._links, shows_all=shows_all)
+        return Shown(answer, view, written=written)
 
     def lineage(
         self, column: str | None = None, *, partition: str | None = None, downstream: bool = False
@@ -158,13 +173,64 @@ class Dataset(Lazy):
                 direction="downstream" if downstream else "upstream",
                 branch=self.branch_name,
             )
-        return Shown(answer, lineage_views.lineage(answer))
+        return Shown(answer, lineage_views.lineage(answer), cells=AnswerCells(self._links))
 
     def history(self, limit: int = 20) -> Shown:
         """Generations, newest first, up to the one that is meant."""
         with as_refused():
             answer = self.client.history(self.address, branch=self.branch_name, limit=limit)
-        return Shown(answer, views.history(answer))
+        cells = AnswerCells(self._links, self.name)
+        return Shown(answer, views.history(answer), cells=cells)
+
+    def profile(self, column: str | None = None, *, partition: str | None = None) -> Shown:
+        """NULLs, distinct values, extremes and histogram of each column; of `column` alone also its
+        frequent values (docs/profiles.md)."""
+        with as_refused():
+            answer = self.client.profile(
+                self.address, partition=partition, column=column, branch=self.branch_name
+            )
+        return Shown(answer, profiles.profile_view(answer, is_one=column is not None))
+
+    def diff(
+        self,
+        before: int | str | datetime,
+        after: int | str | datetime | None = None,
+        *,
+        rows: bool = False,
+        key: Sequence[str] = (),
+        partition: str | None = None,
+    ) -> Shown:
+        """How the dataset differs between two generations or times: columns, partitions and, with
+        `rows`, rows. `after`: the state of this value by default. `key`: columns that pair rows;
+        implies `rows`."""
+        newest = self.point if after is None else _point(after)
+        with as_refused():
+            answer = self.client.diff_dataset(
+                self.name,
+                str(_point(before)),
+                None if newest is None else str(newest),
+                branch=self.branch_name,
+                partition=partition,
+                rows_s=COMPARED_S if rows or key else None,
+                key=key,
+            )
+        return Shown(answer, diff_views.dataset(answer))
+
+    def refresh(
+        self, *, accept_deletes: bool = False, force: bool = False, wait_s: float = LISTED_S
+    ) -> Shown:
+        """Check its sources for new files. `wait_s`: how long to wait at most for the workers of a
+        service. `force`: also recompute the dataset. `accept_deletes`: confirm the loss of files.
+        """
+        with as_refused():
+            answer = self.client.refresh(
+                self.name,
+                branch=self.branch_name,
+                accept_deletes=accept_deletes,
+                force=force,
+                wait_s=wait_s if self.has_service else 0.0,
+            )
+        return Shown(answer, source_views.refreshed(answer), cells=AnswerCells(self._links))
 
     def checks(self) -> Shown:
         """The expectations of the rows, and their results."""
@@ -172,12 +238,18 @@ class Dataset(Lazy):
             answer = self.client.checks(self.address, branch=self.branch_name)
         return Shown(answer, views.checks(answer))
 
+    @property
+    def _links(self) -> PageLinks:
+        return _links_of(self.client, self.branch_name, has_service=self.has_service)
+
     def _html_parts(self) -> list[str]:
         try:
             status = self.status()
         except Refused:  # the rows show why
             return super(Dataset, self)._html_parts()
-        head = f"<b>{html.text(self.label)}</b> {html.text(_standing(status))}"
+        name = self._links.around_dataset(self.name, html.text(self.label))
+        state = answer_cells.state(status["state"])
+        head = f"<b>{name}</b> {state}{html.text(_standing(status))}"
         return [f"<div>{head}</div>", *super(Dataset, self)._html_parts()]
 
 
@@ -188,6 +260,7 @@ class Flow:
     client: Headgate
     name: str
     branch_name: str = "main"
+    has_service: bool = False
 
     def __repr__(self) -> str:
         place = "" if self.branch_name == "main" else f" in {self.branch_name}"
@@ -200,15 +273,18 @@ class Flow:
             address = named(f"{self.name}.{dataset}")
         names = self._names()
         if address.name.partition(".")[2] not in names:
-            raise _refused(
+            raise refused(
                 "not-found",
                 f"{self.name} has no dataset {dataset!r}; it has {', '.join(names) or 'none'}",
             )
-        return Dataset(self.client, address.name, self.branch_name, address.point)
+        return self._dataset(address.name, address.point)
 
     def __iter__(self) -> Iterator[Dataset]:
-        return (
-            Dataset(self.client, f"{self.name}.{name}", self.branch_name) for name in self._names()
+        return (self._dataset(f"{self.name}.{name}") for name in self._names())
+
+    def _dataset(self, name: str, point: Point | None = None) -> Dataset:
+        return Dataset(
+            self.client, name, self.branch_name, point=point, has_service=self.has_service
         )
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -228,26 +304,57 @@ class Flow:
         """How its datasets and targets stand."""
         with as_refused():
             answer = self.client.status(self.name, branch=self.branch_name)
-        return Shown(answer, views.status(answer), self.name)
+        view = views.status(answer, shows_leader=False)
+        return Shown(answer, view, self.name, cells=AnswerCells(self._links))
 
     def graph(self) -> Shown:
         """Its datasets, and how they read each other."""
         with as_refused():
             answer = self.client.graph(self.name, branch=self.branch_name)
-        return Shown(answer, explore_views.graph(answer), self.name, picture.graph(answer))
+        drawn = picture.graph(answer, self._links)
+        cells = AnswerCells(self._links)
+        return Shown(answer, explore_views.graph(answer), self.name, drawn, cells)
 
     def waves(self) -> Shown:
         """The effects of late files and edits, the last ones first."""
         with as_refused():
             answer = self.client.waves(self.name, branch=self.branch_name)
-        return Shown(answer, explore_views.waves(answer), self.name)
+        cells = AnswerCells(self._links)
+        return Shown(answer, explore_views.waves(answer), self.name, cells=cells)
+
+    def pause(self) -> Shown:
+        """Start no more work of it. Committed rows stay readable."""
+        return self._operated(self.client.pause)
+
+    def resume(self) -> Shown:
+        """End a pause, and the hold after a rollback."""
+        return self._operated(self.client.resume)
+
+    def retry(self) -> Shown:
+        """Try failed work again."""
+        return self._operated(self.client.retry)
+
+    def _operated(self, call: Callable[..., Mapping[str, Any]]) -> Shown:
+        with as_refused():
+            answer = call(self.name, branch=self.branch_name)
+        return Shown(answer, views.fields(answer))
+
+    @property
+    def _links(self) -> PageLinks:
+        return _links_of(self.client, self.branch_name, has_service=self.has_service)
 
     def _repr_html_(self) -> str:
-        """How it stands, below its graph."""
+        """Its graph, and a table of its datasets. The table is folded where the graph has the same
+        datasets."""
         try:
-            return replace(self.status(), picture=self.graph().picture)._repr_html_()
+            status, drawn = self.status(), self.graph().picture
         except Refused as error:
-            return html.notebook_html([f"<pre>{html.text(error)}</pre>"])
+            return html.error_html(error)
+        flow = status["dataflows"][0]
+        name, state = self._links.of_dataflow(self.name), answer_cells.state(flow["state"])
+        head = f"<div><b>{name}</b> {state}, revision {flow['revision']}</div>"
+        table = "".join(html.view_parts(status.view, AnswerCells(self._links).cell))
+        return html.notebook_html([head, drawn, html.folded("Datasets", table) if drawn else table])
 
 
 def _point(state: int | str | Time) -> Point:
@@ -258,14 +365,12 @@ def _point(state: int | str | Time) -> Point:
             return point_of(str(state).removeprefix("@"))
 
 
+def _links_of(client: Headgate, branch: str, *, has_service: bool) -> PageLinks:
+    return PageLinks(client.url if has_service else None, branch)
+
+
 def _standing(status: DatasetAnswer) -> str:
     if not status["generation"]:
-        return f"{status['state']}, no rows yet"
+        return ", no rows yet"
     parts = f"{status['partitions']:,} partitions, {status['rows']:,} rows"
-    return f"{status['state']}, generation {status['generation']}: {parts}"
-
-
-def _refused(code: str, message: str) -> Refused:
-    return Refused(
-        code, [{"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}]
-    )
+    return f", generation {status['generation']}: {parts}"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sysconfig
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,8 +20,32 @@ from controlplane.client import ApiError
 from controlplane.core.errors import HeadgateError
 from controlplane.settings import BadSetting
 
+PACKAGES = {"site-packages", "dist-packages"}  # folders of packages, among them IPython
+_ROOT = Path(__file__).parents[1]
+_OWN_FOLDERS = tuple(
+    f"{_ROOT / name}{os.sep}" for name in ("headgate", "controlplane", "dataplane")
+)
+_LIBRARY = sysconfig.get_path("stdlib")
 
-class Refused(Exception):
+
+class ShortTraceback(Exception):
+    """An error that IPython shows with the lines of the user's code alone."""
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython prints in place of a traceback."""
+        frames = traceback.extract_tb(self.__traceback__)
+        places = [f"  line {frame.lineno}: {frame.line}" for frame in frames if _is_users(frame)]
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self}", *places]
+
+
+def _is_users(frame: traceback.FrameSummary) -> bool:
+    """Whether the line is of a cell or a program, not of a package."""
+    if frame.filename.startswith((*_OWN_FOLDERS, _LIBRARY)):
+        return False
+    return bool(frame.line) and PACKAGES.isdisjoint(Path(frame.filename).parts)
+
+
+class Refused(ShortTraceback):
     """A request was refused. The text has a line for each problem: `FILE:LINE:COL: code: message
     (hint)`.
 
@@ -30,7 +58,13 @@ class Refused(Exception):
         self.code, self.problems = code, problems
 
 
-class MissingPackage(ImportError):
+def refused(code: str, message: str) -> Refused:
+    """A refusal of our own, which no file is about."""
+    problem = {"file": "", "line": 0, "column": 0, "code": code, "message": message, "hint": ""}
+    return Refused(code, [problem])
+
+
+class MissingPackage(ShortTraceback, ImportError):
     """A package that an optional part needs is not installed. The text says how to install it."""
 
 

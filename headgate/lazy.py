@@ -105,6 +105,8 @@ class Lazy(ABC):
             table = reader.read_all()
         return Rows(self.label, table.slice(0, n), table.num_rows > n)
 
+    preview = head  # as the pages call it
+
     def to_arrow(self) -> pa.Table:
         """All rows as a `pyarrow.Table`."""
         with self.batches() as reader:
@@ -147,9 +149,7 @@ class Lazy(ABC):
         try:
             return [self.head(SHOWN)._html()]
         except Refused as error:
-            return [
-                f"<pre>{html.text(self.label)}<br>{'<br>'.join(map(html.text, str(error).splitlines()))}</pre>"
-            ]
+            return [html.error([self.label, *str(error).splitlines()])]
 
 
 def _pandas(table: pa.Table) -> pandas.DataFrame:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from controlplane.cli.sql import Completer, Shell
 from headgate.connection import Connection, connect
-from headgate.errors import Refused, as_refused
+from headgate.errors import Refused, ShortTraceback, as_refused
 from headgate.query import Query
 from headgate.shown import Shown
 
@@ -45,7 +45,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         shell.Completer.custom_matchers.append(matcher)
 
 
-class Wrong(Exception):
+class Wrong(ShortTraceback):
     """The line of a cell is not understood."""
 
 
@@ -71,7 +71,7 @@ class SqlMagic:
         query = self._query(cell, branch=arguments.branch, at=arguments.at, limit=arguments.limit)
         if arguments.name:
             self._shell.push({arguments.name: query})  # type: ignore[no-untyped-call]
-        return query
+        return query if arguments.chart is None else query.chart(arguments.chart)
 
     @property
     def connection(self) -> Connection:
@@ -131,11 +131,15 @@ class SqlMagic:
 
 
 def _arguments(line: str) -> argparse.Namespace:
+    # Only cells of SQL need the code of the page
+    from headgate.query_chart import KINDS
+
     parser = _MagicParser(prog=f"%%{NAME}", add_help=False)
     parser.add_argument("as_", metavar="as NAME", nargs="*")
     parser.add_argument("--branch", "-b")
     parser.add_argument("--at")
     parser.add_argument("--limit", "-n", type=int)
+    parser.add_argument("--chart", choices=KINDS)
     arguments = parser.parse_args(shlex.split(line))
     words = arguments.as_[1:] if arguments.as_[:1] == ["sql"] else arguments.as_
     match words:
@@ -145,6 +149,7 @@ def _arguments(line: str) -> argparse.Namespace:
             arguments.name = name
         case _:
             raise Wrong(
-                f"%%{NAME} [as NAME] [--branch B] [--at TIME] [--limit N]; not {line.strip()!r}"
+                f"%%{NAME} [as NAME] [--branch B] [--at TIME] [--limit N] [--chart KIND];"
+                f" not {line.strip()!r}"
             )
     return arguments

@@ -10,6 +10,7 @@ from __future__ import annotations
 from controlplane.core.model.answers.explore import GraphAnswer, GraphNode
 from controlplane.ui import draw
 from headgate.html import text
+from headgate.page_links import PageLinks
 
 # Seen on white and on black (3 to 1 at least).
 COLOURS = {
@@ -33,9 +34,9 @@ WAYS = {
 FONT = 'font-family="system-ui,sans-serif"'
 
 
-def graph(answer: GraphAnswer) -> str:
-    """Datasets and copies, and how they read each other. Nothing of none, and of more than can be
-    looked at."""
+def graph(answer: GraphAnswer, pages: PageLinks | None = None) -> str:
+    """Datasets and exports, and how they read each other. Boxes lead to their pages where there are
+    pages. Nothing of none, and of more than can be looked at."""
     if not 0 < len(answer["nodes"]) <= draw.BOXES:
         return ""
     boxes = [_box(node) for node in answer["nodes"]]
@@ -51,10 +52,10 @@ def graph(answer: GraphAnswer) -> str:
     label = f"graph of {answer['dataflow'] or 'all dataflows'}, {len(boxes)} boxes"
     style = 'style="max-width:100%;height:auto;display:block" fill="none" stroke="none"'
     parts = [_link(link) for link in drawn.links]
-    parts += [
-        _drawn(box, drawn.sizes.width, drawn.sizes.height, titles[box.box.name])
-        for box in drawn.boxes
-    ]
+    for box in drawn.boxes:
+        name = box.box.name
+        drawn_box = _drawn(box, drawn.sizes.width, drawn.sizes.height, titles[name])
+        parts.append((pages or PageLinks()).around_dataset(name, drawn_box))
     head = (
         f'xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{text(label)}" {size} {style}'
     )

@@ -9,6 +9,7 @@ from controlplane.cli import once, plan_views, service_run, views
 from controlplane.cli.session import Session
 from controlplane.client import Document, Headgate
 from controlplane.core.model.answers import PlanAnswer, PlanBasis
+from headgate.answer_cells import AnswerCells
 from headgate.errors import as_refused
 from headgate.shown import Shown
 
@@ -24,6 +25,7 @@ class Plan:
     answer: PlanAnswer
     branch_name: str = "main"
     names: dict[str, str] = field(default_factory=dict)
+    cells: AnswerCells = field(default_factory=AnswerCells)
 
     @property
     def is_work(self) -> bool:
@@ -42,12 +44,12 @@ class Plan:
                 self.documents, self._basis, branch=self.branch_name, override=override
             )
             if service is None:
-                return Shown(answer, views.applied(answer))
+                return Shown(answer, views.applied(answer), cells=self.cells)
             flows = list(answer["revisions"]) or list(self._basis["revisions"])
             waiting = service_run.Waiting(service, self.client, self.branch_name, lambda _: None)
             done = waiting.settled(flows, since)
         reported_run = once.answer(done, spark_started=done["spark_started"], since=started)
-        return Shown(reported_run, views.summary(reported_run))
+        return Shown(reported_run, views.summary(reported_run), cells=self.cells)
 
     @property
     def _basis(self) -> PlanBasis:
@@ -56,9 +58,8 @@ class Plan:
 
     @property
     def _shown(self) -> Shown:
-        return Shown(
-            self.answer, [*plan_views.changes(self.answer), *views.plan(self.answer)], "plan"
-        )
+        view = [*plan_views.changes(self.answer), *views.plan(self.answer)]
+        return Shown(self.answer, view, "plan", cells=self.cells)
 
     def __repr__(self) -> str:
         return repr(self._shown)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Self
 
 from controlplane.client import Headgate, Time
 from controlplane.core.model.json_values import JsonValue
+from headgate.errors import as_refused, refused
 from headgate.lazy import Lazy
+from headgate.shown import Shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from controlplane.ui.result_charts import ChartKind
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -46,6 +50,25 @@ class Query(Lazy):
     def limit(self, rows: int) -> Self:
         """At most so many rows."""
         return replace(self, most=rows)
+
+    def chart(self, kind: ChartKind | None = None) -> Shown:
+        """A chart of the first rows: `bar`, `line` or `scatter`. It has the columns, and by default
+        the kind, that the query page chooses. Runs the query. Raises Refused."""
+        # Only a chart needs the code of the page
+        from headgate import query_chart
+
+        if kind is not None and kind not in query_chart.KINDS:
+            listed = ", ".join(query_chart.KINDS)
+            raise refused("not-found", f"there is no chart {kind!r}; there are {listed}")
+        with as_refused():
+            answer = self.client.query(
+                self.sql,
+                branch=self.branch_name,
+                parameters=self.parameters,
+                limit=min(self.most or query_chart.POINTS, query_chart.POINTS),
+                at=self.moment,
+            )
+        return query_chart.chart(answer, kind)
 
     @contextmanager
     def _body(self, limit: int | None) -> Iterator[Iterator[bytes]]:

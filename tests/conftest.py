@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests import order, rerun, slices
 
 TESTS = Path(__file__).parent
-pytest_plugins = ["tests.spark_session"]
+pytest_plugins = ["tests.shared_servers", "tests.spark_session"]
 
 LONG_MIN = 0.5  # files that take so long are told at the end
 SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)

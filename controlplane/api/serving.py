@@ -118,7 +118,7 @@ class Serving(threading.Thread):
                 self._edge.load()
             self._listener.run(sockets=[self._bound])
             if not self._listener.should_exit:
-                raise RuntimeError("the API ended although nobody asked for it")
+                raise RuntimeError("the API ended without a request to end")
         except BaseException as error:  # noqa: BLE001  # handed to who waits for us
             self.failure = error
             self._on_failure()

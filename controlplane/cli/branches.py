@@ -35,9 +35,7 @@ def create_branch(
     days: Annotated[
         float, typer.Option(min=0.001, help="Days without an edit after which it ends.")
     ] = 14.0,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Keep it until somebody deletes it.")
-    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep it until it is deleted.")] = False,
     protected: Annotated[
         bool, typer.Option("--protected", help="It changes by merges alone.")
     ] = False,
@@ -124,8 +122,7 @@ def merge_branch(
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Bring what was edited in a branch into another one, all or nothing. Its results come
-    along."""
+    """Bring the edits of a branch into another one, all or nothing. Its results come along."""
     session = options.session(ctx, output)
     sides = dict(_side(text) for text in take or ())
     with session.connect(home) as client:

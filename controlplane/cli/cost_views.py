@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controlplane.cli import work_views
 from controlplane.cli.output import Lines, TextTable, View
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ def cost(answer: CostAnswer, by: str) -> View:
 def _row(row: CostRow) -> tuple[object, ...]:
     return (
         row["name"] or "(none)",
-        f"{row['seconds']:,.1f}",
+        round(row["seconds"], 1),
         row["tasks"],
         row["attempts"],
-        row["bytes_read"],
-        row["bytes_written"],
+        work_views.size(row["bytes_read"]),
+        work_views.size(row["bytes_written"]),
         row["reused"],
         row["unchanged"],
     )

@@ -148,8 +148,8 @@ def partition(
     ],
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Show one partition: its files, the attempt that wrote it, what it is made of, and what is
-    made of it."""
+    """Show one partition: its files, the attempt that wrote it, its inputs, and the partitions that
+    read it."""
     dataset, _, key = target.partition("/")
     return ask(
         lambda client: with_stored_key(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import shlex
+import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from controlplane.cli import completion, operate, options, views
 from controlplane.cli.command import Commands
-from controlplane.cli.output import show
+from controlplane.cli.output import Lines, View, show
+
+if TYPE_CHECKING:
+    from controlplane.core.model.answers import ImportAnswer
+
+SAMPLE_LOOK_S = 1.0  # between two looks at the tasks of a sample
+MAIN = "main"
 
 
 def import_table(
@@ -38,25 +46,77 @@ def import_table(
             help="Makes the partition keys of inputs that are read each; repeat it.",
         ),
     ] = None,
+    verify: Annotated[
+        int,
+        typer.Option(
+            "--verify",
+            metavar="N",
+            min=0,
+            max=1000,
+            help="Compute N partitions and compare them; import nothing if one differs.",
+        ),
+    ] = 0,
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link",
+            help="Take Parquet files as they are, linked or copied by their store; {word} in"
+            " parquet:FOLDER/{word}.parquet makes the partition key.",
+        ),
+    ] = False,
     override: options.Override = False,
     home: options.Home = None,
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
     """Take an existing table as the newest generation of a transform. It computes nothing of the
-    table."""
+    table but the sample of --verify, and exits with 1 where that differs."""
     session = options.session(ctx, output)
     table = _absolute(source)
     with session.connect(home) as client:
         session.require_service()
         step = partial(
-            client.import_table, target, table, key=key or [], branch=branch, override=override
+            client.import_table,
+            target,
+            table,
+            key=key or [],
+            verify=verify,
+            link=link,
+            branch=branch,
+            override=override,
         )
         progress = step()
-        while progress["state"] == "copying":
-            operate.settled(session, client, progress["dataflow"], branch)
+        while progress["state"] in ("copying", "verifying"):
+            if progress["state"] == "copying":
+                operate.settled(session, client, progress["dataflow"], branch)
+            else:
+                time.sleep(SAMPLE_LOOK_S)
             progress = step()
-    show(progress, views.fields(progress), session.output)
+    show(progress, _view(progress), session.output)
+    if progress["state"] == "differs":
+        raise typer.Exit(1)
+
+
+def _view(progress: ImportAnswer) -> View:
+    """The state of the import; and each partition of the sample that differs, with the command that
+    shows its rows."""
+    sample = progress.get("sample")
+    fields = dict[str, object](progress)
+    fields.pop("sample", None)
+    if sample is None:
+        return views.fields(fields)
+    fields["verified"] = f"{sample['partitions']} partitions, {len(sample['differing'])} differ"
+    compare = f"headgate diff {sample['computed']} {sample['copied']} --rows"
+    if progress["branch"] != MAIN:
+        compare += f" --branch {progress['branch']}"
+    # The only partition of a dataset has no key
+    keys = [key for key in sample["differing"] if key]
+    lines = [f"{compare} --partition {shlex.quote(key)}" for key in keys]
+    if sample["differing"] and not keys:
+        lines = [compare]
+    if not lines:
+        return views.fields(fields)
+    return [*views.fields(fields), Lines(tuple(lines))]
 
 
 def _absolute(source: str) -> str:

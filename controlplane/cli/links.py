@@ -35,7 +35,7 @@ def create_link(
     compression: Compressed = None,
     branch: options.Branch = "main",
 ) -> ClientRequest:
-    """Make a link of the running service. Its address is shown once; whoever has it reads these
+    """Make a link of the running service. Its address is shown once. Its holder reads these
     rows."""
     ttl_s = seconds(expires)
     return ask(

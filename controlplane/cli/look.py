@@ -181,7 +181,7 @@ def plan(
     output: options.As = options.OutputForm.table,
 ) -> None:
     """Show what would run, and why; of FILES, also what they change and break. Workers list the
-    sources first, and Spark analyses what is edited; nothing is computed. Exits with 1 where
+    sources first, and Spark analyses the edited code; nothing is computed. Exits with 1 where
     something breaks."""
     from controlplane.cli import plan_files, sources
 
@@ -256,7 +256,7 @@ def status(
     detailed: options.DetailedExit = False,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Show the state of dataflows, and what is not fine in them. Exits with 1 where something
+    """Show the state of dataflows, and the datasets that are not fine. Exits with 1 where something
     failed or is blocked."""
     session = options.session(ctx, output)
     if refresh:

@@ -53,7 +53,7 @@ def _top(
         bool, typer.Option("--all", is_eager=True, callback=_all, help="Show all commands.")
     ] = False,
 ) -> None:
-    """Keeps dataflows up to date: declare the datasets, Headgate computes what is missing."""
+    """Keeps dataflows up to date: declare the datasets, Headgate computes the missing parts."""
 
 
 def run(arguments: Sequence[str], runtime: CliRuntime) -> int:

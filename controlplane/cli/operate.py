@@ -170,6 +170,14 @@ def refresh(
         bool,
         typer.Option("--force", help="Compute the target again, also where its result is known."),
     ] = False,
+    first: Annotated[
+        str | None,
+        typer.Option("--from", metavar="KEY", help="With --force: only partitions from this key."),
+    ] = None,
+    last: Annotated[
+        str | None,
+        typer.Option("--to", metavar="KEY", help="With --force: only partitions up to this key."),
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Infer the columns of its sources again.")
     ] = False,
@@ -178,12 +186,18 @@ def refresh(
     branch: options.Branch = "main",
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """List sources now, and show what has changed there; with --force, compute the target again;
-    with --schema, infer columns again."""
+    """List sources now, and show the changes there; with --force, compute the target again; with
+    --schema, infer columns again."""
     session = options.session(ctx, output)
+    has_range = first is not None or last is not None
+    if has_range and not force:
+        raise typer.BadParameter("--from and --to are of --force")
+    partitions = (first or "", last) if has_range else None
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
     with session.connect_to_list(home, timeout or None) as (client, timeout_s):
-        value = client.refresh(target, branch=branch, wait_s=timeout_s or 0.0, **how)
+        value = client.refresh(
+            target, branch=branch, partitions=partitions, wait_s=timeout_s or 0.0, **how
+        )
     show(value, source_views.refreshed(value), session.output)
 
 
@@ -213,13 +227,13 @@ def retry(
 
 @command
 def pause(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
-    """Start nothing more; what is committed stays readable."""
+    """Start no more work; committed rows stay readable."""
     return ask(lambda client: client.pause(target, branch=branch), views.fields)
 
 
 @command
 def resume(target: options.Target = None, branch: options.Branch = "main") -> ClientRequest:
-    """Take back a pause, and let what was rolled back go on."""
+    """Take back a pause, and let datasets that were rolled back go on."""
     return ask(lambda client: client.resume(target, branch=branch), views.fields)
 
 

@@ -50,11 +50,12 @@ def profile(
             lambda typed: client.profile(dataset, partition=typed, column=column, branch=branch),
             key if slash else None,
         ),
-        lambda value: _profile(value, is_one=column is not None),
+        lambda value: profile_view(value, is_one=column is not None),
     )
 
 
-def _profile(value: ProfileAnswer, *, is_one: bool) -> View:
+def profile_view(value: ProfileAnswer, *, is_one: bool) -> View:
+    """A line for each column. `is_one`: with frequent values, of the one that was chosen."""
     heads = ("column", "type", "NULL", "distinct", "least", "greatest", "histogram")
     rows = tuple(_row(column) for column in value["columns"])
     parts: list[TextTable | Lines] = [TextTable(heads, rows)]

@@ -130,7 +130,7 @@ def audit(
         AuditForm, typer.Option("--output", "-o", help="Form on standard output.")
     ] = AuditForm.table,
 ) -> None:
-    """Show who changed what is wanted, or who read data; the last ones first."""
+    """Show who changed the desired state, or who read data; the last ones first."""
     is_ndjson = output is AuditForm.ndjson
     session = options.session(
         ctx, options.OutputForm.json if is_ndjson else options.OutputForm(output.value)

@@ -93,7 +93,7 @@ def create_recipient(
     home: options.Home = None,
     output: options.As = options.OutputForm.table,
 ) -> None:
-    """Make a recipient, and write its profile file. It is shown once; whoever has it reads the
+    """Make a recipient, and write its profile file. It is shown once. Its holder reads the
     shares."""
     session = options.session(ctx, output)
     ttl_s = seconds(expires)

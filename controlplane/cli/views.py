@@ -66,9 +66,9 @@ def summary(value: RunAnswer) -> View:
     ]
 
 
-def status(value: StatusAnswer, *, shows_all: bool = True) -> View:
+def status(value: StatusAnswer, *, shows_all: bool = True, shows_leader: bool = True) -> View:
     """State by dataflow, and drivers with a problem. Without `shows_all`, datasets and exports that
-    are fine are counted."""
+    are fine are counted. `shows_leader`: also the process that plans."""
     parts: list[TextTable | Lines] = []
     for flow in value["dataflows"]:
         title = f"{flow['name']} (revision {flow['revision']}): {flow['state']}"
@@ -96,7 +96,8 @@ def status(value: StatusAnswer, *, shows_all: bool = True) -> View:
     # A home of `headgate run` alone never had a scheduler
     if still is not None and still["since"] is not None:
         parts.append(Lines((_standstill(still, still["since"]),)))
-    if leader := value.get("leader"):
+    leader = value.get("leader")
+    if shows_leader and leader:
         parts.append(Lines((_leader(leader),)))
     if export := value.get("openlineage"):
         parts.append(Lines((_export(export),)))

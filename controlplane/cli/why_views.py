@@ -25,20 +25,25 @@ if TYPE_CHECKING:  # a command that only says what it takes needs none of them
 def why(value: WhyAnswer, *, shows_all: bool = False) -> View:
     """How a dataset stands, its cause, what keeps it from being worked on, and the tree of
     causes."""
-    lines = [_head(value), *_late(value), *_reasons(value), *took(value.get("work"))]
-    if held := value.get("held_up"):
-        lines += _held_up(held, value)
-    lines += [f"stopped here: {stop['sentence']}" for stop in value.get("stopped") or ()]
-    if top := value.get("tree"):
+    return [Lines((_head(value), *facts(value, shows_all=shows_all)))]
+
+
+def facts(answer: WhyAnswer, *, shows_all: bool = False) -> tuple[str, ...]:
+    """All lines below the first one."""
+    lines = [*_late(answer), *_reasons(answer), *took(answer.get("work"))]
+    if held := answer.get("held_up"):
+        lines += _held_up(held, answer)
+    lines += [f"stopped here: {stop['sentence']}" for stop in answer.get("stopped") or ()]
+    if top := answer.get("tree"):
         lines += _tree(top, depth=1)
     if shows_all:
-        lines += [f"source: {_source(s)}" for s in value["sources"]]
-        lines += [f"reads {reading(name, mode)}" for name, mode in value["modes"].items()]
-    lines += [f"slices: {value['roll_up']}"] if "roll_up" in value else []
-    lines += [f"volatile: {_construct(construct)}" for construct in value.get("volatile") or ()]
-    lines += [f"logic: {value['logic']}"] if value.get("logic") else []
-    lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in value.get("drivers") or ()]
-    return [Lines((*lines, *failure(value.get("error"), dataset=value["dataset"])))]
+        lines += [f"source: {_source(s)}" for s in answer["sources"]]
+        lines += [f"reads {reading(name, mode)}" for name, mode in answer["modes"].items()]
+    lines += [f"slices: {answer['roll_up']}"] if "roll_up" in answer else []
+    lines += [f"volatile: {_construct(construct)}" for construct in answer.get("volatile") or ()]
+    lines += [f"logic: {answer['logic']}"] if answer.get("logic") else []
+    lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in answer.get("drivers") or ()]
+    return (*lines, *failure(answer.get("error"), dataset=answer["dataset"]))
 
 
 def _head(value: WhyAnswer) -> str:

@@ -33,16 +33,20 @@ class OperateCalls(HttpConnection):
         branch: str = "main",
         accept_deletes: bool = False,
         force: bool = False,
+        partitions: tuple[str, str | None] | None = None,
         schema: bool = False,
         wait_s: float = 0.0,
     ) -> RefreshAnswer:
-        """`wait_s`: how long to wait at most for the listings, whose changes are under `changes`
-        then."""
+        """`partitions`: compute those of one dataset again whose keys are from the first to the
+        second, both inclusive; with None, to the last one. `wait_s`: how long to wait at most for
+        the listings, whose changes are under `changes` then."""
         body: dict[str, object] = {
             "target": target,
             "accept_deletes": accept_deletes,
             "force": force,
         }
+        if partitions is not None:
+            body["partitions"] = {"first": partitions[0], "last": partitions[1]}
         body |= {"schema": True} if schema else {}  # which an earlier service does not know
         body |= {"wait_s": wait_s} if wait_s else {}  # which an earlier service does not know
         return self._call(rest.REFRESH, self._waiting(wait_s), branch=branch, **body)
@@ -102,13 +106,23 @@ class OperateCalls(HttpConnection):
         source: str,
         *,
         key: Sequence[str] = (),
+        verify: int = 0,
+        link: bool = False,
         branch: str = "main",
         override: bool = False,
     ) -> ImportAnswer:
         """Take a table (`delta:PATH`, `iceberg:PATH`, `parquet:FOLDER`,
         `dataset:DATAFLOW.DATASET`) as the newest generation of a transform. Repeat it until its
-        `state` is `imported`."""
-        body = {"target": target, "from": source, "key": list(key)}
+        `state` is `imported`, or `differs`: the code of the transform computes other rows for some
+        of `verify` partitions. `link`: Parquet files are taken as they are, and `{word}` in their
+        path makes the partition key."""
+        body = {
+            "target": target,
+            "from": source,
+            "key": list(key),
+            "verify": verify,
+            "link": link,
+        }
         return self._call(
             rest.IMPORT, LONG_TIMEOUT_S, branch=branch, override=override or None, **body
         )

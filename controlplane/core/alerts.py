@@ -6,7 +6,8 @@
                             `recovered` is sent and it is forgotten. One that comes back meanwhile
                             is the same one
 
-So a condition that comes and goes is reported once.
+So a condition that comes and goes is reported once. A jump has no `recovered`. A jump that begins
+AWAY_S or more after the jump before it is another one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from controlplane.core.model.alerts import Alert, Channel, Condition, Message
+from controlplane.core.model.alerts import MEASURE_OF, Alert, Channel, Condition, Message
 from dataplane.contract.encoding import digest
 from dataplane.contract.jobs import AlertItem, AlertMessage
 
@@ -30,6 +31,8 @@ LASTING: tuple[Condition, ...] = ("late", "old", "blocked")  # reported after a 
 Key: TypeAlias = tuple[str, Condition]  # of a dataset
 Seen: TypeAlias = Mapping[Key, str]  # conditions that hold now, with more in words
 Channels: TypeAlias = Mapping[str, Channel]  # by id
+BeganAt: TypeAlias = Mapping[Key, float]  # when conditions began, where that is certain
+NO_TIMES: BeganAt = {}
 
 
 @dataclass(slots=True)
@@ -52,6 +55,8 @@ def channel_id(dataflow: str, channel: Channel) -> str:
     settings = {
         name: list(value) if isinstance(value, tuple) else value for name, value in channel.settings
     }
+    # Keys that a channel does not have leave its id as it was before there were such keys
+    narrowed = {"jumps": list(channel.jumps), "datasets": list(channel.datasets)}
     settings_digest = digest(
         "channel/1",
         of=dataflow,
@@ -59,6 +64,7 @@ def channel_id(dataflow: str, channel: Channel) -> str:
         on=list(channel.on),
         after=int(channel.after_s),
         settings=settings,
+        **{key: names for key, names in narrowed.items() if names},
     )
     return settings_digest.hex()[:16]
 
@@ -69,12 +75,16 @@ def look(
     conditions: Seen,
     channels_of: Mapping[str, Channels],
     now: float,
+    began_at: BeganAt = NO_TIMES,
 ) -> News:
     """What changed since the last look. `channels_of`: by dataflow."""
     news, alerts = News(), {alert.key: alert for alert in present}
     for (dataset, condition), text in conditions.items():
+        since = began_at.get((dataset, condition))
         before = alerts.pop((dataset, condition), None)
-        alert = before or Alert(branch, dataset, condition, now, text)
+        if before is not None and since is not None and since - before.since >= AWAY_S:
+            before = None
+        alert = before or Alert(branch, dataset, condition, now if since is None else since, text)
         after = _notified(
             replace(alert, ended=None), text, _channels(channels_of, dataset), now, news
         )
@@ -99,6 +109,10 @@ def _notified(alert: Alert, text: str, channels: Channels, now: float, news: New
 
 
 def _is_due(alert: Alert, channel: Channel, now: float) -> bool:
+    if not channel.covers(alert.dataset):
+        return False
+    if alert.condition in MEASURE_OF:
+        return MEASURE_OF[alert.condition] in channel.jumps
     if alert.occasion not in channel.on:
         return False
     return alert.condition not in LASTING or now - alert.since >= channel.after_s
@@ -111,15 +125,16 @@ def _away(alert: Alert, channels: Channels, now: float, news: News) -> None:
     elif alert.ended is None:
         news.changed.append(replace(alert, ended=now))
     elif now - alert.ended >= AWAY_S:
-        for id in alert.notified:
-            if id in channels and "recovered" in channels[id].on:
-                news.add(
-                    id,
-                    _item(
-                        alert, "recovered", f"it was {alert.occasion}: {alert.text}", alert.ended
-                    ),
-                )
+        if alert.condition not in MEASURE_OF:
+            _add_recovered(alert, channels, alert.ended, news)
         news.forgotten.append(alert)
+
+
+def _add_recovered(alert: Alert, channels: Channels, ended: float, news: News) -> None:
+    for id in alert.notified:
+        if id in channels and "recovered" in channels[id].on:
+            text = f"it was {alert.occasion}: {alert.text}"
+            news.add(id, _item(alert, "recovered", text, ended))
 
 
 def _item(alert: Alert, occasion: str, text: str, since: float | None = None) -> AlertItem:

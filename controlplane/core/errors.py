@@ -114,7 +114,7 @@ class BadScope(HeadgateError):
 
 
 class BadTrust(HeadgateError):
-    """A rule of trust is not written as one, or would let in anybody. The message shows the
+    """A rule of trust is not written as one, or would let in all callers. The message shows the
     form."""
 
     code = "bad-trust"
@@ -273,6 +273,12 @@ class NothingPinned(HeadgateError):
     """An inferred schema was to be taken back where there is none."""
 
     code = "nothing-pinned"
+
+
+class TooManyRanges(HeadgateError):
+    """Many ranges of a dataset were forced already, one after the other."""
+
+    code = "too-many-ranges"
 
 
 class StaleState(HeadgateError):

@@ -1,7 +1,7 @@
 """Texts without the names that a narrowed token must not see. Pure.
 
 Operations leave hidden entries out of their lists. What remains are texts that mention a hidden
-name: each answer to a narrowed token passes here, whatever route made it, and has `(hidden)` in its
+name: each answer to a narrowed token passes here, of each route, and has `(hidden)` in its
 place.
 """
 

@@ -107,7 +107,8 @@ def _check_claims(rule: TrustRule) -> None:
     ]
     if rule.use == "exchange" and not pinned:
         raise BadTrust(
-            "patterns of * alone would let in whoever has a token of this issuer: pin a claim to a value"
+            "patterns of * alone would let in each holder of a token of this issuer:"
+            " pin a claim to a value"
         )
 
 
@@ -131,7 +132,7 @@ def best(
 
 def _has(claims: JsonObject, name: str, patterns: tuple[str, ...]) -> bool:
     if name == "email" and claims.get("email_verified") is not True:
-        return False  # anybody may write any address into a profile
+        return False  # a person may write any address into a profile
     return any(
         _is_like(text, pattern) for text in _texts(_claim(claims, name)) for pattern in patterns
     )

@@ -37,7 +37,8 @@ class ExternalPool:
 
     def log(self, driver: str, lines: int) -> str:  # noqa: ARG002  # as of every pool
         raise LogGone(
-            f"{driver} was started by somebody else (HEADGATE_POOL=none), who has its log"
+            f"{driver} was started outside of Headgate (HEADGATE_POOL=none):"
+            " its log is where it was started"
         )
 
     def close(self) -> None:

@@ -347,7 +347,7 @@ def reason(status: int, child: ChildProcess) -> str:
     if "OutOfMemoryError" in tail or "MemoryError" in tail:
         return f"ran out of memory ({_ending(status)}); see {child.log.name}"
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return "killed by SIGKILL; if nobody did that, the machine ran out of memory"
+        return "killed by SIGKILL: by a person, or because the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]
     if NO_JVM in last and (match := WRITTEN_BY_JVM.search(tail)):
         last = f"Spark's JVM did not start: {match[0]}"
@@ -395,6 +395,7 @@ _SHARED = (
     "HEADGATE_CLASSES",
     "HEADGATE_DLT",
     "HEADGATE_SPARK_FORMATS",
+    "HEADGATE_SPARK_PACKAGES",
     "HEADGATE_JARS",
     "HEADGATE_JVM",
     "HEADGATE_READ_BACK",

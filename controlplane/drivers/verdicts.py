@@ -17,7 +17,7 @@ LONGEST = 400  # characters of what the cluster says
 
 DISRUPTIONS = {
     "PreemptionByScheduler": "preempted: a pod of higher priority took its place",
-    "EvictionByEvictionAPI": "evicted: somebody is emptying its node",
+    "EvictionByEvictionAPI": "evicted: its node is being emptied",
     "DeletionByTaintManager": "evicted: its node no longer takes pods like it",
     "DeletionByPodGC": "its node is gone",
     "TerminationByKubelet": "evicted: its node ran short of something, or shut down",

@@ -30,7 +30,7 @@ def get(url: str) -> JsonObject:
 
 
 def post(url: str, form: Mapping[str, str], auth: tuple[str, str] | None) -> tuple[int, JsonObject]:
-    """The answer to a form, whatever its status. `auth`: name and password. Raises
+    """The answer to a form, with any status. `auth`: name and password. Raises
     IssuerUnreachable."""
     return _exchange("POST", url, form, auth)
 

@@ -62,7 +62,7 @@ PROPERTIES = {
 
 
 class CommitRefused(Exception):
-    """A table that cannot be published whatever is tried."""
+    """A table that no further attempt can publish."""
 
 
 class TablePublication:
@@ -134,7 +134,7 @@ class TablePublication:
             return self._create(difference(self.files_by_key, {}))
         except DeltaError as e:
             if self._is_there():
-                raise CommitFailedError("somebody else has made the table") from e
+                raise CommitFailedError("another writer has made the table") from e
             raise
 
     def _create(self, change: TableDiff) -> int:
@@ -160,7 +160,7 @@ class TablePublication:
 
     def _overwrite(self, table: DeltaTable, active: Mapping[str, int]) -> int:
         """Write the entry that the library would write, but over the version that was read, and no
-        other: the library goes over whatever is newest by then."""
+        other: the library overwrites the newest version of that moment."""
         change = replacement(self.files_by_key, active)
         self._link(change.adds)
         version, metadata, logged = table.version() + 1, table.metadata(), _logged(table)
@@ -170,7 +170,7 @@ class TablePublication:
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{self.path}/{LOG}/{commit_name(version)}", entry):
-            raise CommitFailedError("somebody else has committed")
+            raise CommitFailedError("another writer has committed")
         failpoint("publish-after-log")
         return version
 
@@ -225,7 +225,7 @@ class TablePublication:
         self._ask()
         failpoint("publish-before-log")
         if not self.lake.put_if_absent(f"{folder}/{commit_name(version)}", entry):
-            raise CommitFailedError("somebody else has committed")
+            raise CommitFailedError("another writer has committed")
         failpoint("publish-after-log")
         self.lake.put_if_absent(f"{folder}/{checkpoint_name(version)}", checkpoint)
         # It may name a checkpoint that is not there

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from controlplane.core.model.forces import ForcedRange
 from controlplane.core.model.revisions import Revision
 
 
@@ -47,8 +48,16 @@ class Blueprints(Protocol):
         """Give these datasets a number that none in the namespace had before, in any branch; the
         number."""
 
+    def force_range(self, branch: str, dataset: str, first: str, last: str) -> int:
+        """Give one dataset such a number for its partitions from `first` to `last`; the others keep
+        the number that they have."""
+
+    def forced_ranges(self) -> dict[int, ForcedRange]:
+        """Numbers of the namespace that stand for a range. They never change."""
+
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
-        """Give each dataset its number, unless it has that one or a newer one."""
+        """Give each dataset its number, unless it has that one or a newer one. Of a number that
+        stands for a range, other partitions keep the number that they have."""
 
     def mains_revisions(
         self, branch: str, dataflows: Iterable[str] | None = None

@@ -21,7 +21,7 @@ class Events(Protocol):
         """In the order of their ids: those of the branch and those of no branch; all with None."""
 
     def last(self) -> int:
-        """The newest id, of whichever branch."""
+        """The newest id, of any branch."""
 
     def claim_of(self, attempt: str) -> Event | None:
         """The event of an attempt's claim, as long as events are kept. No index leads there: for

@@ -23,7 +23,7 @@ class Leases(Protocol):
         held for as long."""
 
     def renew(self, name: str, epoch: int, lease_s: float) -> bool:
-        """False if it was taken since, by whomever. A lease that is over, but was not taken, is
+        """False if another holder took it since. A lease that is over, but was not taken, is
         renewed."""
 
     def end(self, name: str, epoch: int) -> None:

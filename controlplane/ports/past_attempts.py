@@ -38,7 +38,7 @@ class PastAttempts(Protocol):
         first; in one statement."""
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
-        """By id, of whichever branch."""
+        """By id, of any branch."""
 
     def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         """What a task of these datasets cost, by the last attempts of the branch or of main; in one

@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from controlplane.core import tree
 from controlplane.core.errors import HeadgateError, IdempotencyConflict, NotFound
 from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import BranchAnswer
+from controlplane.core.model.forces import KeyRange
 from controlplane.operations.desired import (
     branches,
     controls,
@@ -73,6 +75,18 @@ def _refresh(page_request: PageRequest, fields: Fields) -> object:
 
 def _compute_again(page_request: PageRequest, fields: Fields) -> object:
     return controls.refresh(page_request.context, page_request.branch, _target(fields), force=True)
+
+
+def _compute_range(page_request: PageRequest, fields: Fields) -> object:
+    """The form of the axis has the key before the first one."""
+    first = tree.after(fields["from"][:LONGEST_KEY]) if fields.get("from") else ""
+    last = fields.get("to", "")[:LONGEST_KEY] or None
+    return controls.refresh(
+        page_request.context,
+        page_request.branch,
+        _target(fields),
+        partitions=KeyRange(first, last),
+    )
 
 
 def _accept_deletes(page_request: PageRequest, fields: Fields) -> object:
@@ -204,9 +218,12 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "refresh": Action("operate", _refresh, "Its sources are looked at now."),
+    "refresh": Action("operate", _refresh, "Its sources are checked now."),
     "compute-again": Action(
         "operate", _compute_again, "It is computed again, also where its result is known."
+    ),
+    "compute-range": Action(
+        "operate", _compute_range, "Its partitions of this range are computed again."
     ),
     "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
     "retry": Action("operate", _retry, "What failed is tried again."),

@@ -80,6 +80,8 @@ def _find(page_request: PageRequest) -> FindPage:
         ("Runs", _runs(page_request, words) if words else []),
         ("Pages", [_hit(n, "", path) for n, path in PLACES.items() if _has(n, words)]),
     ]
+    # Enter opens the first hit: that of the whole name
+    groups.sort(key=lambda group: not _names(group[1], query))
     return {
         "query": query,
         "groups": [{"name": name, "items": hits[:SHOWN]} for name, hits in groups if hits],
@@ -88,6 +90,11 @@ def _find(page_request: PageRequest) -> FindPage:
 
 def _hit(label: str, hint: str, href: str) -> PaletteHit:
     return {"label": label, "hint": hint, "href": href}
+
+
+def _names(hits: list[PaletteHit], query: str) -> bool:
+    """Is the first hit the one of this name?"""
+    return bool(hits) and hits[0]["label"].lower() == query.lower()
 
 
 def _has(text: str, words: list[str]) -> bool:

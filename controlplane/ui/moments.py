@@ -92,7 +92,7 @@ def _keys(wave: Wave) -> str:
     """`2025-03-02.csv arrived`, `a.csv, b.csv and others changed`."""
     kinds = {wave_key["change"] for wave_key in wave["keys"]}
     verb = ARRIVED[next(iter(kinds))] if len(kinds) == 1 else "changed"
-    names = [wave_key["partition"] or "the whole" for wave_key in wave["keys"]]
+    names = [wave_key["partition"] or "(single partition)" for wave_key in wave["keys"]]
     if wave["more_keys"]:
         return f"{', '.join(names)} and others {verb}"
     *first, last = names

@@ -97,7 +97,7 @@ class PageRequest:
     branches: tuple[str, ...] = (MAIN,)
 
     def query(self, name: str) -> str:
-        """A parameter of the address, cut to what anybody would type."""
+        """A parameter of the address, cut to the length of a text that is typed."""
         return self.request.query_params.get(name, "")[:LONGEST_QUERY]
 
     @property

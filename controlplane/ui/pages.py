@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from starlette.routing import Route
 
 from controlplane.core.errors import NotFound
-from controlplane.core.model.answers import WhyNode
+from controlplane.core.explain.listed_causes import listed_causes
 from controlplane.core.model.answers.datasets import Trend
 from controlplane.operations.inspect.datasets import without_rows
 from controlplane.ui import graph_focus, pictures, views
@@ -192,7 +192,7 @@ def _page_with(page_request: PageRequest, parts: frozenset[views.DatasetPart]) -
 
 
 def _within(page_request: PageRequest) -> KeysWithin:
-    """Keys may be longer than what anybody would type."""
+    """Keys may be longer than a text that is typed."""
     parameters = page_request.request.query_params
     after, last = parameters.get("from"), parameters.get("to")
     return KeysWithin((after or "")[:LONGEST_KEY] or None, (last or "")[:LONGEST_KEY] or None)
@@ -214,22 +214,13 @@ def _dataset_shown(page_request: PageRequest, page: DatasetPage) -> Mapping[str,
         "key_column": pictures.key_column(page, cells),
         "within": _within(page_request),
         "most_work": views.WORK,
-        "causes_found": list(rendered_causes(page["why"]["tree"] if page["why"] else None)),
+        "causes_found": list(listed_causes(page["why"]["tree"] if page["why"] else None)),
         "first_with": _first_with(page),
         "checks_shown": _checks_shown(page),
         "trend_lines": _trend_lines(page),
         "numbers": NUMBERS,
         "url": page_request.origin,
     }
-
-
-def rendered_causes(node: WhyNode | None, depth: int = 0) -> Iterator[tuple[int, WhyNode]]:
-    """The causes as a list, nearest first, with how deep each is."""
-    if node is None:
-        return
-    yield depth, node
-    for cause in node["inputs"]:
-        yield from rendered_causes(cause, depth + 1)
 
 
 def _checks_shown(page: DatasetPage) -> list[ShownCheck]:

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from typing_extensions import TypedDict
 
 from controlplane.core.errors import NotCompared, NotFound
+from controlplane.core.explain.listed_causes import listed_causes
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import DataDifference, GenerationEntry, SparkSchema, WhyAnswer
 from controlplane.core.model.answers.data_diff import RowDifference
@@ -29,16 +30,15 @@ from controlplane.operations.inspect import (
 )
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.records import RecordsRequest
+from controlplane.operations.inspect.trends import GENERATIONS
 from controlplane.ports.records import Rendering, WantedRows
 from controlplane.ui.actions import LONGEST_KEY
 from controlplane.ui.names import number_of
 from controlplane.ui.page import Page, both, dataset_of
 from controlplane.ui.page_request import PageRequest
 from controlplane.ui.page_types import RecordsShown
-from controlplane.ui.pages import rendered_causes
 from controlplane.ui.rows_pages import NUMBERS, ROWS
 from controlplane.ui.session_rights import may
-from controlplane.ui.views import GENERATIONS
 
 COMPARED_S = 30.0
 COLUMNS = 20  # of rows that differ
@@ -144,7 +144,7 @@ def _records(
 
 
 def _with_states(page_request: PageRequest, page: PartitionPage) -> Mapping[str, Any]:  # noqa: ARG001  # as all pages
-    return {"causes_found": list(rendered_causes(page["why"]["tree"])), "numbers": NUMBERS}
+    return {"causes_found": list(listed_causes(page["why"]["tree"])), "numbers": NUMBERS}
 
 
 def _compared(page_request: PageRequest) -> DataComparePage:

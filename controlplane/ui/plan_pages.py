@@ -43,8 +43,8 @@ LONGEST_NAME = 500  # characters of a branch's name, which has fewer
 class PlanPage(TypedDict):
     """`text`: the draft, or the stored text of the `flow`; empty for a new dataflow. `plan`: its
     first items; None where the draft has `problems`, or was `refused`. `rows`: the same for each
-    dataset, the first of `row_count`; `reach`: who notices it. `line`: where the editor opens the
-    text. `save_as`: the branch that was named for the draft."""
+    dataset, the first of those in `work`; `reach`: who notices it. `line`: where the editor opens
+    the text. `save_as`: the branch that was named for the draft."""
 
     dataflows: list[str]
     flow: str
@@ -53,7 +53,7 @@ class PlanPage(TypedDict):
     is_draft: bool
     plan: PlanAnswer | None
     rows: list[PlanRow]
-    row_count: int
+    work: list[str]
     reach: PlanReach | None
     line: int
     problems: list[ProblemDetail]
@@ -80,7 +80,7 @@ def _with_plan(
         **page,
         "plan": _cut(plan),
         "rows": rows[:ITEMS],
-        "row_count": len(rows),
+        "work": [row["dataset"] for row in rows],
         "reach": reach,
         "line": _line_in_question(plan, reach["lines"]),
     }
@@ -131,7 +131,7 @@ def _empty(page_request: PageRequest, flow: str) -> PlanPage:
         "is_draft": False,
         "plan": None,
         "rows": [],
-        "row_count": 0,
+        "work": [],
         "reach": None,
         "line": 1,
         "problems": [],
@@ -153,10 +153,9 @@ def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     about the stored text."""
     plan, reach = page["plan"], page["reach"]
     drawn = {
-        "g": plan_rows.picture(plan, page["rows"], reach) if plan and reach else None,
+        "g": plan_rows.picture(plan, page["rows"], page["work"], reach) if plan and reach else None,
         "signs": plan_rows.SIGNS,
         "worst": views.WORST_FIRST,
-        "work": {row["dataset"] for row in page["rows"]},
     }
     if not page["is_draft"]:
         return {**drawn, "basis": ""}

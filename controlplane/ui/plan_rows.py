@@ -3,12 +3,12 @@ the expected cost."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
 from typing_extensions import TypedDict
 
-from controlplane.core.model.answers import PlanAnswer, Spread
+from controlplane.core.model.answers import PlanAnswer, Spread, State
 from controlplane.core.model.answers.components import ComponentsAnswer
 from controlplane.core.model.answers.plans import PlanItem
 from controlplane.operations.inspect.plan_reach import PlanReach
@@ -91,22 +91,37 @@ def failed_names(plan: PlanAnswer) -> list[str]:
 # --- the picture ----------------------------------------------------------------------------------
 
 
-def picture(plan: PlanAnswer, rows: Iterable[PlanRow], reach: PlanReach) -> draw.Drawing | None:
+def picture(
+    plan: PlanAnswer, rows: Iterable[PlanRow], work: Sequence[str], reach: PlanReach
+) -> draw.Drawing | None:
     """The components with what the plan does to them; None where it does nothing, or too much to
-    draw."""
+    draw. `rows`: of the first datasets in `work`."""
     by_name = {row["dataset"]: row for row in rows}
     marks, failed = _marks(plan), failed_names(plan)
-    touched = by_name.keys() | marks.keys() | set(failed)
+    states: dict[str, State] = dict.fromkeys(_behind(failed, reach["components"]), "blocked")
+    states |= dict.fromkeys(work, "stale")
+    states |= dict.fromkeys(failed, "failed")
+    touched = marks.keys() | {*work, *failed}
     components = reach["components"]
     drawn = _drawn(components, touched)
     if not touched or not 0 < len(drawn) <= draw.BOXES:
         return None
     boxes = [
-        _box(component["name"], component["kind"], by_name.get(component["name"]), marks, failed)
+        _box(component["name"], component["kind"], by_name.get(component["name"]), marks, states)
         for component in components["items"]
         if component["name"] in drawn
     ]
     return draw.graph(boxes, _links(components, touched))
+
+
+def _behind(failed: Collection[str], components: ComponentsAnswer) -> set[str]:
+    """Components that read a failed one, also through others. Edges have no order."""
+    behind = set(failed)
+    while True:
+        readers = {edge["target"] for edge in components["edges"] if edge["source"] in behind}
+        if readers <= behind:
+            return behind
+        behind |= readers
 
 
 def _drawn(components: ComponentsAnswer, touched: Collection[str]) -> set[str]:
@@ -132,16 +147,23 @@ def _links(components: ComponentsAnswer, touched: Collection[str]) -> list[draw.
 
 
 def _box(
-    name: str, kind: str, row: PlanRow | None, marks: Mapping[str, Mark], failed: Collection[str]
+    name: str,
+    kind: str,
+    row: PlanRow | None,
+    marks: Mapping[str, Mark],
+    states: Mapping[str, State],
 ) -> draw.Box:
     mark: Mark = row["mark"] if row else marks.get(name, "")
     badge = f"{SIGNS[mark]} {mark}" if mark in SIGNS else mark
-    if name in failed:
+    state = states.get(name, "up_to_date")
+    if state == "failed":
         share = draw.PartitionShares(0, 0, 1)
-        return draw.Box(name, kind, "failed", "waits for a retry", share, badge or "failed")
+        return draw.Box(name, kind, state, "would not run", share, badge or "failed")
+    if row is None and state == "stale":
+        return draw.Box(name, kind, state, "has work", draw.PartitionShares(0, 1), badge)
     if row is None:
         sub = "nothing to compute" if mark else ""
-        return draw.Box(name, kind, "up_to_date", sub, badge=badge, faint=not mark)
+        return draw.Box(name, kind, state, sub, badge=badge, faint=not mark)
     state = "waiting" if row["condition"] else "stale" if row["tasks"] else "up_to_date"
     share = draw.PartitionShares(*_shares(row))
     return draw.Box(name, kind, state, _sub(row), share=share, badge=badge)

@@ -39,6 +39,7 @@ from controlplane.operations.inspect import (
     trends,
     work_under_way,
 )
+from controlplane.operations.inspect.components import BranchComponents
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.lineage import LineageRequest
 from controlplane.ports.row_diff import no_comparison
@@ -68,7 +69,6 @@ WORST_FIRST: tuple[State, ...] = (
     "up_to_date",
 )
 WAVES = 6
-GENERATIONS = 30
 HISTORY_READS = 24  # tree nodes for counts of changes: of the 100 of a page
 REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
@@ -89,7 +89,7 @@ WORDS: Mapping[str, str] = {
     "stale": "what the dataset is made of has changed; it is computed next",
     "overdue": "the newest data is older than the `freshness` of the dataset allows",
     "blocked": "a dataset upstream failed; it goes on once that is mended",
-    "quarantine": "rows that an expectation took out, as a dataset of its own",
+    "quarantine": "bad records, and rows that an expectation took out, as a dataset of its own",
     "branch": "a copy of all dataflows to edit in; shares the data of main until it differs",
     "feed": "a dataset that is offered to other namespaces, with a contract of columns",
     "late file": "a file of an earlier period that arrives after that period was computed",
@@ -131,7 +131,7 @@ def home(ctx: Context, branch: str) -> HomePage:
         "needs": visible(ctx, open_problems.of_branch(ctx, branch)),
         "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
         "waves": visible(ctx, waves.waves(ctx, branch, None, before=None, limit=WAVES))["items"],
-        "dataflows": [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]],
+        "dataflows": _summaries(status, parts),
     }
 
 
@@ -165,10 +165,16 @@ def _summary(flow: DataflowStatus, text: DataflowText) -> FlowSummary:
     }
 
 
+def _summaries(status: StatusAnswer, parts: BranchComponents) -> list[FlowSummary]:
+    """The worst first."""
+    every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
+    return sorted(every, key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
+
+
 def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
     """Those whose name or description has the words, worst first."""
     status, parts = visible(ctx, overview.status(ctx, branch)), components.of_branch(ctx, branch)
-    every = [_summary(flow, parts.text_of(flow["name"])) for flow in status["dataflows"]]
+    every = _summaries(status, parts)
     words = query.lower().split()
     items = [
         flow
@@ -176,7 +182,6 @@ def flows(ctx: Context, branch: str, query: str, state: str) -> FlowsPage:
         if all(word in f"{flow['name']} {flow['description']}".lower() for word in words)
         and state in ("", flow["state"])
     ]
-    items.sort(key=lambda flow: (WORST_FIRST.index(flow["state"]), flow["name"]))
     return {"query": query, "state": state, "total": len(every), "items": items}
 
 
@@ -329,7 +334,7 @@ def dataset(
         return page
     if "history" in parts or chosen is not None:
         history = datasets.history(
-            ctx, branch, name, before=None, limit=GENERATIONS, most_reads=HISTORY_READS
+            ctx, branch, name, before=None, limit=trends.GENERATIONS, most_reads=HISTORY_READS
         )
         page["history"] = visible(ctx, history)
     if "history" in parts and page["history"]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.file_parsing import alike, as_expected, with_dropped
-from dataplane.connectors.files.reader_options import CORRUPT
+from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
 from dataplane.contract.jobs import connector_of
@@ -21,7 +21,7 @@ from dataplane.contract.schemas import NO_COLUMNS, Schema, canonical_schema
 from dataplane.fragments.attempt import Cancelled, Failed, isolate, task_label
 from dataplane.fragments.spark.answering import answer_each, explain_reading
 from dataplane.fragments.spark.hashing import measured_outcomes
-from dataplane.fragments.spark.row_conditions import nothing_written
+from dataplane.fragments.spark.row_conditions import nothing_written, record_text
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import VOID, delete_written, task_result
 from dataplane.fragments.written import Written
@@ -134,12 +134,20 @@ def _together(
             return {label: nothing_written(attempt, columns) for label in labels}
         rows = source.rows(objects)
         drops = CORRUPT in rows.columns
+        quarantines = attempt.claim["job"]["on_bad_record"] == "quarantine"
         sound = rows.filter(F.col(CORRUPT).isNull()) if drops else rows
         typed = sound.select(*_typed(sound, columns), LABEL)
-        written = as_expected(attempt, typed, labels, columns, lacking)
-        return with_dropped(written, [rows]) if drops else written
+        bad_records = _bad_records(rows, columns) if quarantines else None
+        written = as_expected(attempt, typed, labels, columns, lacking, bad_records)
+        return with_dropped(written, [rows]) if drops and not quarantines else written
 
     return isolate(attempt, tasks, run, lambda e: _explain(source, e))
+
+
+def _bad_records(rows: DataFrame, columns: Schema) -> DataFrame:
+    """Rows of bad records: the values that could be read, the label, the text."""
+    bad = rows.filter(F.col(CORRUPT).isNotNull())
+    return bad.select(*_typed(bad, columns), LABEL, record_text(F.col(RECORD_TEXT)))
 
 
 def _explain(source: SourceReader, error: BaseException) -> TaskError:

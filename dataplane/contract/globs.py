@@ -8,7 +8,7 @@ MOST_ALTERNATIVES = 1_000  # paths that they may stand for
 
 
 def braces_fault(glob: str) -> str | None:
-    """Why a glob stands for more paths than anybody means; None if it does not."""
+    """Why a glob stands for more paths than can be meant; None if it does not."""
     if (braces := glob.count("{")) > MOST_BRACES:
         return f"it has {braces} braces, more than {MOST_BRACES}"
     if (count := _alternatives(glob)) > MOST_ALTERNATIVES:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-# Of URLs: the databases that are read and written
-SCHEMES: Final = ("postgresql", "mariadb", "mysql", "sqlserver", "oracle")
+# Of URLs: the databases that are read and written, and those that are read
+WRITABLE: Final = ("postgresql", "mariadb", "mysql", "sqlserver", "oracle")
+SCHEMES: Final = (*WRITABLE, "redshift", "snowflake")
 _ENCODED: Final = re.compile("%([0-9A-Fa-f]{2})")
 _NAMES_CODE: Final = re.compile(
     r"factory|class|plugin|provider|verifier|callback|file|keytab|jaas|^driver$|^service$|librar",

@@ -17,7 +17,7 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 
 Mode: TypeAlias = Literal["each", "by", "all", "previous"]
-OnBadRecord: TypeAlias = Literal["fail", "drop"]
+OnBadRecord: TypeAlias = Literal["fail", "drop", "quarantine"]
 Options: TypeAlias = Mapping[str, str]
 
 # The keys of a connector's settings are its own. `Any`: the language has checked the types, each
@@ -26,6 +26,7 @@ ConnectorSettings: TypeAlias = Mapping[str, Any]
 NOTICES = (
     "notices."  # starts settings of files: how Kafka is reached that has events of their store
 )
+LINK = "link"  # the setting of files by which Parquet files become files of the lake as they are
 Parameters: TypeAlias = Mapping[str, object]  # of a user's code: plain values
 
 
@@ -142,13 +143,15 @@ class LateRule(EventTimeRule):
 
 class DropRule(TypedDict):
     """A condition, and what becomes of rows that fail it: dropped, or kept apart. `late`: in place
-    of the text of a condition."""
+    of the text of a condition. So is `record_columns`: a record is to fit the schema. Quarantined
+    rows have these columns, of texts, behind their reason."""
 
     id: str
     name: str
     check: str
     quarantine: NotRequired[bool]
     late: NotRequired[LateRule]
+    record_columns: NotRequired[list[str]]
 
 
 class DropRules(TypedDict):
@@ -324,7 +327,7 @@ class PackJob(TypedDict):
 
 
 class CheckQuestion(TypedDict):
-    """What is expected of rows: a condition, or columns that are unique."""
+    """An expectation of rows: a condition, or columns that are unique."""
 
     name: str
     check: str

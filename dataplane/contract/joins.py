@@ -78,7 +78,7 @@ def grow(
 
 
 def is_held(kind: Type, wide: Type, *, is_text: bool) -> bool:
-    """Whether the second type holds all values of the first one, whatever the order of fields."""
+    """Whether the second type holds all values of the first one, with fields in any order."""
     return _in_name_order(join(wide, kind, is_text=is_text)) == _in_name_order(wide)
 
 

@@ -145,7 +145,7 @@ class AsFile(TypedDict):
 
 
 class Compare(TypedDict):
-    """Have two Arrow streams in files of this machine the same rows, in whatever order?"""
+    """Have two Arrow streams in files of this machine the same rows, in any order?"""
 
     ask: Literal["compare"]
     one: str
@@ -216,7 +216,7 @@ class Compared(TypedDict):
 
 class Refusal(TypedDict):
     """Why there is no answer. `refused` is of the query's text, at a character of it where that is
-    known; `unknown` a table that nobody gave; `limit` a bound that it met; `lake` a file that
+    known; `unknown` a table that was not given; `limit` a bound that it met; `lake` a file that
     cannot be read; `stopped` on request; `none`: there is no engine to run it."""
 
     kind: Literal["refused", "unknown", "limit", "lake", "stopped", "none"]

@@ -18,6 +18,8 @@ MANIFEST = "manifest.json"
 # Of a slice: only a driver can say what its messages are
 UNDECIDED = "undecided"
 REASON = "_reason"  # the column of quarantined rows that names what they failed
+RECORD = "_record"  # the column of quarantined rows with the text of a bad record
+FILE = "_file"  # the column of quarantined rows with the name of the file of a bad record
 # The output of a task, beside the one without a name, that holds rows taken out
 QUARANTINED = "quarantine"
 EXPECTATION = "expect: "  # with a name: the `file` of an error in an expectation

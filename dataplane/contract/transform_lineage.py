@@ -2,7 +2,7 @@
 put together.
 
 An input is named as the transform's code names it: equal code over equal schemas has one lineage,
-whatever datasets it reads.
+with any datasets that it reads.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Attempt(Generic[C_co]):
         return reduce(lambda message, renamed: renamed(message), self._renaming, text)
 
     def staging(self) -> str:
-        """A folder for one job's output; hidden from anybody who lists fragments."""
+        """A folder for one job's output; hidden from listings of fragments."""
         return f"{self.prefix}/_job-{next(self._numbers)}"
 
     def check(self) -> None:

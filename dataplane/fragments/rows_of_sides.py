@@ -43,7 +43,7 @@ class DistinctRows:
     has them, `b` and `a`.
 
     Without a key only those that the sides have unequally often are kept. NaN equals NaN, 0.0
-    equals -0.0, and maps are equal whatever the order of their entries.
+    equals -0.0, and maps are equal with their entries in any order.
     """
 
     def __init__(

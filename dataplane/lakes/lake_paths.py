@@ -7,7 +7,7 @@ TEMPORARY = ".tmp-"
 
 
 def safe(path: str) -> str:
-    """The path itself, if it stays below the root whatever it is joined to; ValueError
+    """The path itself, if it stays below each root that it is joined to; ValueError
     otherwise."""
     if (
         not path

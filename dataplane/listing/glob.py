@@ -24,7 +24,7 @@ _SPECIAL = re.compile(r"[*?\[{\\]")
 
 
 class BadGlob(ValueError):
-    """A bracket that is not closed, a range that is backwards, or more alternatives than anybody
+    """A bracket that is not closed, a range that is backwards, or more alternatives than a person
     means."""
 
 

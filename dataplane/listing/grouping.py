@@ -1,6 +1,6 @@
 """Many small files as few partitions: by folder, or one after the other until they come to a limit.
 
-Groups are stable: where one ends is for the name and size of the file there to say, whatever else
+Groups are stable: where one ends is for the name and size of the file there to say, with any other
 there is. So one file more, or less, changes its own group, or splits it, or joins it with the next;
 all others stay.
 """

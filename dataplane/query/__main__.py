@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _bound(bounds: ProcessBounds) -> None:
-    """Have the kernel bound this process, whatever the engine assumes."""
+    """Have the kernel bound this process, above the engine's own limits."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (bounds["disk_bytes"], bounds["disk_bytes"]))
     memory = bounds["memory_bytes"] + SPARE_BYTES

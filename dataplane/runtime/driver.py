@@ -14,9 +14,10 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,10 @@ from dataplane.fragments.attempt import Cancelled
 from dataplane.fragments.task_results import task_result
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.measures import measured
+from dataplane.runtime.package_claims import packages_of, perform
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.scratch import open_scratch, sweep
-from dataplane.storage.lake import open_lake
+from dataplane.storage.lake import Lake, open_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -252,21 +254,33 @@ class DriverLoop:
                 self._changed.notify_all()
 
     def _execute(self, claim: Claim) -> dict[str, int]:
+        if packages_of(claim):
+            return self._execute_apart(claim)
         try:
             executor = self._executor(claim["lake"])
         except NoSpark as e:
-            self._report(claim, [_refusal(t, e) for t in claim["tasks"]], measured(claim, 0.0))
+            self._report(claim, [refusal(t, e) for t in claim["tasks"]], measured(claim, 0.0))
             return {"failed": len(claim["tasks"])}
         with self._lock:
             if claim["attempt"] in self._fenced:
                 raise Cancelled(claim["attempt"])
         began = time.monotonic()
         results = executor.run(claim)
-        self._hand_in(claim, results, self._measures(claim, time.monotonic() - began))
+        measures = self._measures(claim, time.monotonic() - began)
+        self._hand_in(executor.lake, claim, results, measures)
         if not self._is_alive():
             log.error("event=without-spark attempt=%s", claim["attempt"])
             self._end(1)  # the process that started this one starts another
         return dict(Counter(r["state"] for r in results))
+
+    def _execute_apart(self, claim: Claim) -> dict[str, int]:
+        """In a process with a Spark of its own: this driver's may still start."""
+        began = time.monotonic()
+        answer = perform(claim, _Fence(self._fenced, claim["attempt"]))
+        seconds = time.monotonic() - began
+        measures: Measures = {**measured(claim, seconds), **answer["measures"]}
+        self._hand_in(open_lake(claim["lake"]), claim, answer["results"], measures)
+        return dict(Counter(r["state"] for r in answer["results"]))
 
     def _measures(self, claim: Claim, seconds: float) -> Measures:
         """The attempt's measures, with Spark's counts where Spark still answers."""
@@ -290,12 +304,14 @@ class DriverLoop:
             self._reported_places = places(spark)
         return self._reported_places
 
-    def _hand_in(self, claim: Claim, results: Sequence[TaskResult], measures: Measures) -> None:
+    def _hand_in(
+        self, lake: Lake, claim: Claim, results: Sequence[TaskResult], measures: Measures
+    ) -> None:
         if KINDS[claim["kind"]].has_manifest:
             from dataplane.runtime.manifest import write_manifest
 
             failpoint("driver-before-manifest")
-            write_manifest(self._executor(claim["lake"]).lake, claim, results)
+            write_manifest(lake, claim, results)
             failpoint("driver-after-manifest")
         failpoint("driver-before-report")
         self._report(claim, results, measures)
@@ -309,11 +325,23 @@ class DriverLoop:
             log.error("event=refused attempt=%s reason=%s", claim["attempt"], json.dumps(str(e)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """Whether an attempt is among those that were fenced."""
+
+    fenced_attempts: Set[str]
+    attempt: str
+
+    @property
+    def fenced(self) -> bool:
+        return self.attempt in self.fenced_attempts
+
+
 # Lines without an attempt, as of Spark, are shown with the attempts that are between these two
 _BEGIN = "event=begin attempt=%s dataset=%s kind=%s tasks=%d"
 _LINE = "event=attempt attempt=%s dataset=%s kind=%s tasks=%d states=%s seconds=%.2f"
 
 
-def _refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
+def refusal(task: TaskSpec, reason: NoSpark) -> TaskResult:
     """A failure that trying again does not mend; a later `run` or `retry` tries again."""
     return task_result(task, task_error("user", reason.condition, str(reason)))

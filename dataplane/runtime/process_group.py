@@ -12,7 +12,7 @@ _held = list[int]()
 
 
 def end_with_leader() -> None:
-    """Have the kernel end this group once this process, its leader, has ended, whatever ends it.
+    """Have the kernel end this group once this process, its leader, has ended in any way.
 
     A JVM that starts does not look at its input for many seconds, and this process may be killed.
     So a shell of the same group waits for the end of a pipe that only this process holds. A process

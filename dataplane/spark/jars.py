@@ -12,14 +12,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 from dataplane.spark.cache_folder import cache_folder
 from dataplane.spark.java import NoSpark, provide_java
+from dataplane.spark.scratch import scratch_folder, sweep
 from dataplane.spark.spark_session import conf_from_environment
 
 S3, AZURE, GCS, CONNECTORS = (
@@ -38,6 +38,7 @@ jvm.org.apache.spark.util.DependencyUtils.resolveMavenDependencies(
 """
 TELLING = re.compile(r"\[ERROR]|nresolved|Server access error|Exception: ")
 REPORTED_LINES = 5
+FETCH_S = 900.0
 DELTA_JAR = "delta-spark_*.jar"
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -71,19 +72,27 @@ def _joined(folder: Path) -> str:
     return os.pathsep.join(sorted(map(str, folder.glob("*.jar"))))
 
 
-def fetched(pom: Path, environ: Mapping[str, str] = os.environ) -> Path:
+def fetched(
+    pom: Path,
+    environ: Mapping[str, str] = os.environ,
+    finish: Callable[[Path], None] = lambda _: None,
+) -> Path:
     """The folder with the jars that a POM lists, and with what these depend on as far as it
-    excludes nothing."""
+    excludes nothing. `finish` gets the folder before other processes see it."""
     folder = cache_folder(environ) / f"jars-{sha256(pom.read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():
-        _fetch(pom, folder, environ)
+        _fetch(pom, folder, environ, finish)
     return folder
 
 
-def _fetch(pom: Path, folder: Path, environ: Mapping[str, str]) -> None:
+def _fetch(
+    pom: Path, folder: Path, environ: Mapping[str, str], finish: Callable[[Path], None]
+) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix="jars-") as scratch:
-        jars_folder = (_by_maven if shutil.which("mvn") else _by_spark)(pom, Path(scratch), environ)
+    sweep(folder.parent)  # a process that is killed while it fetches leaves its jars
+    with scratch_folder(folder.parent) as scratch:
+        jars_folder = (_by_maven if shutil.which("mvn") else _by_spark)(pom, scratch, environ)
+        finish(jars_folder)
         try:
             jars_folder.rename(folder)
         except OSError:
@@ -135,9 +144,17 @@ def _by_spark(pom: Path, scratch: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
+    try:
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=FETCH_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoJars(f"jars that Spark needs were not fetched within {FETCH_S:.0f} s") from None
     if done.returncode:
         lines = done.stdout.strip().splitlines()
         words = "\n".join((list(filter(TELLING.search, lines)) or lines)[:REPORTED_LINES])

@@ -70,7 +70,7 @@ def column_lineage(rows: DataFrame, inputs: Mapping[str, DataFrame]) -> ColumnLi
     """The column lineage of these rows over these inputs, by their names; None for a plan that
     cannot be read.
 
-    Nothing is run. An analysis does not fail for its lineage, whatever form a plan has.
+    Nothing is run. An analysis does not fail for its lineage, with any form of plan.
     """
     try:
         plan = plan_of(rows._jdf.queryExecution().analyzed())

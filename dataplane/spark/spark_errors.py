@@ -131,7 +131,7 @@ def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSourc
 
 
 def _ended(error: BaseException, source: ErrorSource) -> TaskError:
-    """The error of a request to a Spark that has ended, whatever its text: another task may have
+    """The error of a request to a Spark that has ended, with any text: another task may have
     ended it."""
     message = how_ended() or f"Spark is gone: {type(error).__name__}"
     return _record(

@@ -320,7 +320,7 @@ def is_alive(spark: SparkSession) -> bool:
 
 
 def stop(spark: SparkSession, within_s: float = JVM_END_S) -> None:
-    """End Spark and its JVM, whatever state they are in, and wait until the JVM has gone. After
+    """End Spark and its JVM, in any state, and wait until the JVM has gone. After
     `within_s` it must."""
     jvm = getattr(spark.sparkContext._gateway, "proc", None)
     with suppress(Exception):

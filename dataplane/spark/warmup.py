@@ -72,7 +72,7 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     with subprocess.Popen(
         COMMAND, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environ
     ) as process:
-        if sys.platform == "linux":  # no time that the driver, or anybody, would have used
+        if sys.platform == "linux":  # no time that the driver, or another process, would have used
             os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
         try:
             yield

@@ -66,6 +66,19 @@ def opened(job: ConnectorJob, uri: str, conditions: Mapping[str, str]) -> Iterat
     raise TaskFailure("unreadable", f"{uri}: more than {MOST_REDIRECTS} redirects lead on from it")
 
 
+@contextmanager
+def posted(uri: str, form: Mapping[str, str]) -> Iterator[httpx2.Response]:
+    """The answer of a server to a form, of any status. No redirect is followed: a form may hold
+    secrets."""
+    check_place(uri)
+    headers = {"User-Agent": "headgate", "Accept-Encoding": "identity"}
+    with (
+        httpx2.Client(timeout=TIMEOUT_S, follow_redirects=False) as client,
+        _answered(client, uri, headers, form) as answer,
+    ):
+        yield answer
+
+
 def check_place(uri: str) -> None:
     """TaskFailure where nothing may be read."""
     Places.of(environ).check_object(root_of(uri), path_of(uri))
@@ -86,8 +99,12 @@ def _host(uri: str) -> str:
 
 @contextmanager
 def _answered(
-    client: httpx2.Client, uri: str, headers: Mapping[str, str]
+    client: httpx2.Client,
+    uri: str,
+    headers: Mapping[str, str],
+    form: Mapping[str, str] | None = None,
 ) -> Iterator[httpx2.Response]:
+    """`form`: sent by POST; without one the file is requested by GET."""
     streams: list[Any] = []  # of the client, as it connects
 
     def note(event: str, info: Mapping[str, Any]) -> None:
@@ -100,7 +117,13 @@ def _answered(
     timer.daemon = True
     timer.start()
     try:
-        with client.stream("GET", uri, headers=dict(headers), extensions={"trace": note}) as answer:
+        with client.stream(
+            "POST" if form else "GET",
+            uri,
+            headers=dict(headers),
+            data=form,
+            extensions={"trace": note},
+        ) as answer:
             timer.cancel()
             yield answer
     except (httpx2.HTTPError, httpx2.InvalidURL) as e:

@@ -6,11 +6,13 @@ Folders of fragments are fresh for each job and their names are ours, so nothing
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dataplane.lakes.lake_addresses import kind_of, local_root
 from dataplane.lakes.lake_opening import open_hdfs, open_object_store
@@ -18,7 +20,12 @@ from dataplane.lakes.lake_protocol import MissingPackage
 from dataplane.lakes.local_lake import LocalFiles
 from dataplane.storage.job_folders import settle_by_moving
 from dataplane.storage.remote_lake import HdfsLake, RemoteLake
+from dataplane.storage.source_copies import local_file
+from dataplane.storage.source_stores import has_host
 from dataplane.task_failures import TaskFailure
+
+READABLE: Final = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+WRITABLE: Final = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
 class Lake(Protocol):
@@ -48,6 +55,11 @@ class Lake(Protocol):
     def new_file(self, path: str) -> AbstractContextManager[Path]:
         """Where to write a file that is to be in the lake once the block is left; none need be
         written."""
+
+    def take_source(self, uri: str, size: int, path: str) -> bool:
+        """Have the bytes of a source file under a path of the lake without a read of its rows.
+        Later changes of the source change nothing in the lake. False, and nothing is there, where
+        the file does not lie in the same store."""
 
     def begin(self, folder: str) -> str:
         """Make ready for a job of Spark that writes into a folder of its own; the save mode for
@@ -98,6 +110,18 @@ class LocalLake(LocalFiles):
     def new_file(self, path: str) -> Iterator[Path]:
         yield self.root / path
 
+    def take_source(self, uri: str, size: int, path: str) -> bool:
+        """A hard link, if all users may read the file and none but root may write it. Else a copy
+        by the kernel, which shares the blocks on Btrfs and XFS: a link would change with the
+        file."""
+        if has_host(uri):
+            return False
+        origin, target = Path(local_file(uri)).resolve(), self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not _is_linked(origin, target):
+            _copy_blocks(origin, target, size)
+        return True
+
     def begin(self, folder: str) -> str:  # noqa: ARG002  # Spark makes it
         return "errorifexists"
 
@@ -107,3 +131,33 @@ class LocalLake(LocalFiles):
     def delete_folder(self, prefix: str) -> None:
         """Files that cannot be deleted now are left to the sweep of orphans."""
         shutil.rmtree(self.root / prefix, ignore_errors=True)
+
+
+def _is_linked(origin: Path, target: Path) -> bool:
+    """Link a file that is only read. The mode is that of the link: the origin may be changed, or
+    replaced, between a look at it and the link."""
+    if not _is_only_read(origin):
+        return False
+    try:
+        os.link(origin, target)
+    except OSError:  # another device, a file of another user, or the target is there
+        return False
+    if _is_only_read(target):
+        return True
+    target.unlink()
+    return False
+
+
+def _is_only_read(path: Path) -> bool:
+    mode = path.lstat().st_mode
+    return stat.S_ISREG(mode) and mode & (READABLE | WRITABLE) == READABLE
+
+
+def _copy_blocks(origin: Path, target: Path, size: int) -> None:
+    """Copy the first `size` bytes into a new file. `copy_file_range` shares blocks where the file
+    system can."""
+    with origin.open("rb") as source, target.open("xb") as file:
+        left = size
+        while left and (copied := os.copy_file_range(source.fileno(), file.fileno(), left)):
+            left -= copied
+        os.fsync(file.fileno())

@@ -21,6 +21,9 @@ from dataplane.task_failures import TaskFailure
 
 SOURCES = "HEADGATE_SOURCES"
 _OWN = ("HEADGATE_HOME", "HEADGATE_INSTALLATION", "HEADGATE_SECRETS", "HEADGATE_TOKEN_FILE")
+# Container and account, as obstore reads them; a port and a password are not used
+_AZURE = re.compile(r"([^:@]+)(?::[^@]*)?@([^.:@]+)\.(?:dfs|blob)\.core\.windows\.net(?::\d*)?")
+_ACCOUNTS = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")
 _ELSEWHERE = "put the data in a folder of their own and name it in path:"
 
 
@@ -116,10 +119,21 @@ def _real(place: str) -> str:
 
 
 def _remote(root: str, path: str) -> str:
-    """Both names of Azure's store are one; scheme and bucket, all before the first slash, ignore
-    case."""
+    """Scheme and bucket, all before the first slash, ignore case."""
     scheme, _, bucket = root.lower().partition("://")
-    return f"{'abfss' if scheme == 'abfs' else scheme}://{bucket}/{path.strip('/')}".rstrip("/")
+    if scheme in ("abfs", "abfss"):
+        scheme, bucket = "abfss", _azure(bucket)
+    return f"{scheme}://{bucket}/{path.strip('/')}".rstrip("/")
+
+
+def _azure(bucket: str) -> str:
+    """All names of a container are one: by either host of its account, or without an account, which
+    the environment then names."""
+    if "@" not in bucket:
+        account = next(filter(None, map(os.environ.get, _ACCOUNTS)), "")
+        bucket = f"{bucket}@{account.lower()}.dfs.core.windows.net" if account else bucket
+    names = _AZURE.fullmatch(bucket)
+    return f"{names[1]}@{names[2]}.dfs.core.windows.net" if names else bucket
 
 
 def _path(place: str) -> str:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dataplane.storage.job_folders import settle_by_moving, settle_in_place
+from dataplane.storage.source_stores import ROOT, StoreAccess, open_root, path_of, telling
 
 if TYPE_CHECKING:
     from dataplane.lakes.hdfs import HdfsFiles
     from dataplane.lakes.object_store import ObjectStoreFiles
 
 START_MARK = "_begun"
+MOST_COPIED = 5 << 30  # by one request of S3 (CopyObject)
 MOST_REQUESTED = 16  # files whose size is requested one by one
 
 
@@ -50,6 +52,19 @@ class RemoteLake:
 
     def put_if_absent(self, path: str, body: bytes) -> bool:
         return self._files.put_if_absent(path, body)
+
+    def take_source(self, uri: str, size: int, path: str) -> bool:
+        """A copy that the server makes, within one bucket and up to MOST_COPIED bytes."""
+        root = ROOT.match(self._files.uri)
+        if root is None or not uri.startswith(f"{root[0]}/") or size > MOST_COPIED:
+            return False
+        import obstore
+
+        store = open_root(root[0], StoreAccess())
+        folder = self._files.uri.removeprefix(root[0]).strip("/")
+        with telling(uri):
+            obstore.copy(store, path_of(uri), f"{folder}/{path}".lstrip("/"))
+        return True
 
     @contextmanager
     def new_file(self, path: str) -> Iterator[Path]:

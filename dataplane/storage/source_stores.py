@@ -36,7 +36,7 @@ PAGE = 1000  # objects that a server lists at a time
 MOST_PASSED = 20  # of others for each that is looked for
 PREFIX = "storage."
 _REMOTE = re.compile(r"(s3|gs|abfss?)://")
-_ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")
+ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")  # the scheme and the bucket of a URI
 _CODES = {
     "NoSuchBucket": "bucket-missing",
     "ContainerNotFound": "bucket-missing",
@@ -67,13 +67,15 @@ class Moved(TaskFailure):
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
     """Address and credentials of a store; an empty field is taken from the environment. Without a
-    session token, keys do not expire."""
+    session token, keys do not expire. `bearer`: a token of Google, or a SAS token of Azure, as the
+    catalogue of a table gives it."""
 
     endpoint: str = ""
     region: str = ""
     access_key_id: str = ""
     secret_access_key: str = ""
     session_token: str = ""
+    bearer: str = ""
 
     @staticmethod
     def of(job: ConnectorJob) -> StoreAccess:
@@ -105,7 +107,7 @@ def has_host(location: str) -> bool:
 
 def root_of(location: str) -> str:
     """The scheme and bucket: `s3://bucket`."""
-    root = _ROOT.match(location)
+    root = ROOT.match(location)
     if root is None:
         raise TaskFailure("bad-url", f"{location} names no bucket")
     return root[0]
@@ -134,6 +136,8 @@ def open_root(root: str, access: StoreAccess) -> ObjectStore:
     options: dict[str, Any] = {}
     if root.startswith("s3:"):
         options = _of_s3(access)
+    elif access.bearer:
+        options = _by_bearer(root, access.bearer)
     retry = {"max_retries": MOST_TRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     endpoint = access.endpoint or endpoint_of(os.environ)
     allows_http = not root.startswith("s3:") or endpoint.startswith("http://")
@@ -157,6 +161,13 @@ def _of_s3(access: StoreAccess) -> dict[str, Any]:
         }
         options["credential_provider"] = lambda: keys  # and nothing of those in the environment
     return options
+
+
+def _by_bearer(root: str, bearer: str) -> dict[str, Any]:
+    if root.startswith("gs:"):
+        token = {"token": bearer, "expires_at": None}
+        return {"credential_provider": lambda: token}
+    return {"config": {"sas_token": bearer}}
 
 
 @contextmanager
@@ -204,12 +215,17 @@ def open_object(
     store: ObjectStore, source: SourceObject, buffer_bytes: int = BUFFER_BYTES
 ) -> BinaryIO:
     """A listed object as a file. Reading it raises Moved once it differs from its listing."""
+    path, etag = path_of(source["uri"]), etag_of(source["version"])
+    return open_path(store, path, source["size"], etag, buffer_bytes)
+
+
+def open_path(
+    store: ObjectStore, path: str, size: int, etag: str | None, buffer_bytes: int = BUFFER_BYTES
+) -> BinaryIO:
+    """An object as a file. Reading it raises Moved once it has another etag."""
     from dataplane.lakes.object_store import ObjectFile
 
-    raw = ObjectFile(
-        store, path_of(source["uri"]), source["size"], etag_of(source["version"]), telling
-    )
-    return io.BufferedReader(raw, buffer_bytes)
+    return io.BufferedReader(ObjectFile(store, path, size, etag, telling), buffer_bytes)
 
 
 # --- versions -------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from dataplane.spark.wheels import installer
 from dataplane.task_failures import TaskFailure
 
 INSTALL_S = 300.0
-_OWN = tuple(sys.path)  # where the driver's own packages lie, before anybody adds to it
+_OWN = tuple(sys.path)  # where the driver's own packages lie, before anything is added to it
 SHOWN_LINES = 6
 _WRONG = (
     "No matching distribution",

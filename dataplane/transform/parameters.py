@@ -1,8 +1,8 @@
 """Users' queries with named parameters: parsed, looked at, and only then analysed, and looked at
 again.
 
-All SQL of users goes through here. Spark itself binds parameters, whatever parser an extension has
-put before its own.
+All SQL of users goes through here. Spark itself binds parameters, with any parser that an extension
+has put before its own.
 """
 
 from __future__ import annotations

@@ -172,5 +172,5 @@ def test_several_are_chosen_without_scripts(signed_in: SignIn) -> None:
     page.get_by_role("checkbox", name="Choose other").check()
     page.locator("#bulk").get_by_role("button", name="Recompute").click()
     expect(page.locator("h1")).to_have_text("Recompute: what would happen")
-    page.get_by_role("link", name="Leave it").click()
+    page.get_by_role("link", name="Cancel").click()
     page.wait_for_url("**/flows")

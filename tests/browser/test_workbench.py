@@ -95,10 +95,12 @@ def test_a_result_is_sorted_drawn_counted_and_copied(signed_in: SignIn) -> None:
     page.keyboard.press("Control+Enter")
     rows = page.locator("#view tbody tr")
     expect(rows).to_have_count(100)
+    heading = page.get_by_role("columnheader", name="k")
     page.get_by_role("button", name="k", exact=True).click()
+    expect(heading).to_have_attribute("aria-sort", "ascending")
     page.get_by_role("button", name="k", exact=True).click()
     expect(rows.first.locator("td").nth(1)).to_have_text(str(ROWS - 1))
-    expect(page.get_by_role("columnheader", name="k")).to_have_attribute("aria-sort", "descending")
+    expect(heading).to_have_attribute("aria-sort", "descending")
     page.get_by_role("region", name="Rows, scrollable").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Control+c"):
         page.keyboard.press(key)

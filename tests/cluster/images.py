@@ -38,6 +38,13 @@ PACKAGE = ("hgpodpkg", "1.0", "def told(name):\n    return f'{name}, by {__file_
 FORM = "2"  # of layers; to be raised when the way that they are made changes
 
 
+# What decides the archive of classes, beside the layers below it
+CLASSES_CODE = [
+    ROOT / "dataplane" / "spark" / f"{name}.py"
+    for name in ("class_archive", "warmup", "spark_session")
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """An image: layers that are stable, whether Headgate's own code lies on top, and how it
@@ -175,10 +182,7 @@ def _classes(below: tuple[Path, ...]) -> Path:
             for archive in made:
                 layer.content(archive.relative_to(root).as_posix(), archive.read_bytes())
 
-    makers = [
-        (ROOT / "dataplane" / "spark" / f"{name}.py").read_text()
-        for name in ("class_archive", "warmup", "session")
-    ]
+    makers = [path.read_text() for path in CLASSES_CODE]
     return _layer("classes", [*(layer.name for layer in below), str(environment), *makers], fill)
 
 

@@ -54,7 +54,7 @@ ENDS = {
         "evicted",
         lambda _, k: k.evict(JOB),
     ),
-    "drained": End(("evicted: somebody is emptying its node", GONE), "disrupted", evict),
+    "drained": End(("evicted: its node is being emptied", GONE), "disrupted", evict),
     "deadline": End("ran for longer than its deadline of 1 s", "deadline", deadline_s=1),
     "by hand": End(
         "its Job was deleted",

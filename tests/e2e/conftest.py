@@ -14,7 +14,6 @@ import pytest
 from controlplane.demo.data import lay_out
 from dataplane.spark.warmup import COMMAND
 from tests.e2e.workspace import Workspace, example
-from tests.servers.kafka import Kafka
 from tests.servers.s3 import S3
 from tests.slices import TURN, in_turn
 
@@ -95,20 +94,6 @@ def flights(tmp_path: Path) -> Iterator[Workspace]:
     """The example's blueprint, without data."""
     with closing(example(tmp_path)) as found:
         yield found
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[S3]:
-    server = S3().start()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[Kafka]:
-    server = Kafka().start()
-    yield server
-    server.remove()
 
 
 def on_s3(server: S3, workspace: Workspace, secrets: Path) -> Workspace:

@@ -14,7 +14,7 @@ from tests.slices import in_turn
 
 # Each step that ends is asked of unit/branches/test_table_kills, the rows of
 # spark/test_branch_tables.
-pytestmark = in_turn(2, 3)
+pytestmark = in_turn(4, 6)
 
 SHOP = """\
 dataflow: shop

@@ -10,6 +10,10 @@ import pytest
 
 from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
+from tests.slices import in_turn
+
+# Takes turns with tickets: what a class reads is asked of spark/test_spark_source.
+pytestmark = in_turn(1, 2)
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "calendar"
 

@@ -14,8 +14,8 @@ from tests.e2e.workspace import Workspace
 from tests.servers.clicks import Clicks
 from tests.slices import in_turn
 
-# Takes turns with folds and JDBC: of what all go through, each part has tests of its own.
-pytestmark = in_turn(0, 4)
+# Takes turns with orders and JDBC: of what all go through, each part has tests of its own.
+pytestmark = in_turn(3, 8)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.slices import in_turn
 
 # Takes turns with files on S3, orders and TPC-H: tests/s3 kills a writer at each place and sweeps
 # what it left behind. Here workers and control planes die, each at one place.
-pytestmark = in_turn(1, 4)
+pytestmark = in_turn(6, 8)
 
 BLUEPRINT = """\
 dataflow: shop

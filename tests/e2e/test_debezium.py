@@ -26,7 +26,7 @@ from tests.servers.registry import PASSWORD, USER, SchemaRegistry
 from tests.slices import in_turn
 
 # Takes turns: what events give is shown by spark/test_debezium_values and spark/test_cdc.
-pytestmark = in_turn(0, 3)
+pytestmark = in_turn(0, 6)
 
 BLUEPRINT = """\
 dataflow: shop
@@ -35,7 +35,7 @@ components:
     read:
       connector: kafka
       servers: "{servers}"
-      topic: customers
+      topic: shop.customers
       format: debezium
       schema: "id BIGINT, name STRING, price DECIMAL(12,2)"
       refresh: manual
@@ -62,7 +62,7 @@ components:
     read:
       connector: kafka
       servers: "{servers}"
-      topic: orders
+      topic: shop.orders
       format: debezium
       registry: "{registry}"
       options: {{registry.username: {user}, registry.password: secret://registry/password}}
@@ -247,9 +247,11 @@ def test_tables_equal_those_of_the_databases(
     chance = random.Random(37)
     customers, orders = Database(chance), Database(chance)
     admin = AdminClient({"bootstrap.servers": kafka.servers})
-    for made in admin.create_topics([NewTopic(t, 2) for t in ("customers", "orders")]).values():
+    for made in admin.create_topics(
+        [NewTopic(t, 2) for t in ("shop.customers", "shop.orders")]
+    ).values():
         made.result()
-    schema = registry.register("orders-value", json.dumps(ENVELOPE))
+    schema = registry.register("shop.orders-value", json.dumps(ENVELOPE))
     in_json = [m for c in customers.delivered() for m in json_messages(c, chance)]
     in_avro = [avro_message(schema, change) for change in orders.delivered()]
     text = BLUEPRINT.format(servers=kafka.servers, registry=registry.url_with_login, user=USER)
@@ -261,11 +263,11 @@ def test_tables_equal_those_of_the_databases(
         ):
             story = Story(workspace, service, api, "shop", reads=2)
             half = len(in_json) // 2
-            story.send(kafka.servers, "customers", in_json[:half])
-            story.send(kafka.servers, "orders", [*in_avro[:half]])
+            story.send(kafka.servers, "shop.customers", in_json[:half])
+            story.send(kafka.servers, "shop.orders", [*in_avro[:half]])
             workspace.ask("apply", "shop.yaml", "--wait")
-            story.send(kafka.servers, "customers", in_json[half:])
-            story.send(kafka.servers, "orders", [*in_avro[half:]])
+            story.send(kafka.servers, "shop.customers", in_json[half:])
+            story.send(kafka.servers, "shop.orders", [*in_avro[half:]])
             story.refresh()
             versions = [
                 (row["id"], row["name"], row["price"], row["_valid_from"], row["_valid_to"])

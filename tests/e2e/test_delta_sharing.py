@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 
 from dataplane.spark.wheels import installed
+from tests.slices import in_turn
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import ORDERS, RecordWorld
 from tests.unit.sharing.world import Sharing, partitions, sharing
+
+# Takes turns with readers of Iceberg: what the protocol answers is asked of unit/sharing.
+pytestmark = in_turn(1, 2)
 
 REQUIREMENTS = Path(__file__).parent.parent / "delta_sharing.requirements"
 CLIENT = """

@@ -18,6 +18,11 @@ from tests.e2e.conftest import closing
 from tests.e2e.served import Served
 from tests.e2e.workspace import Workspace
 from tests.servers.kafka import Kafka
+from tests.slices import in_turn
+
+# Takes turns with late messages: closed windows are asked of property/test_event_time and
+# unit/kafka/test_event_times.
+pytestmark = in_turn(0, 2)
 
 BLUEPRINT = """\
 dataflow: shop

@@ -25,7 +25,7 @@ from tests.there import there
 
 # Takes turns with copies on S3, orders and TPC-H: the store and the listing of objects have suites
 # of their own (tests/s3, unit/listing), and other stories read files.
-pytestmark = in_turn(0, 4)
+pytestmark = in_turn(2, 8)
 
 STORAGE = """storage: {{endpoint: "{url}", region: us-east-1, access_key_id: "secret://shop/id",
       secret_access_key: "secret://shop/key"}}"""

@@ -14,7 +14,7 @@ from tests.slices import in_turn
 
 # Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
 # spark/test_folder_columns ask at each commit.
-pytestmark = in_turn(2, 3)
+pytestmark = in_turn(0, 6)
 
 HIVE = """\
 dataflow: hive

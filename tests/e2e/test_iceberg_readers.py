@@ -18,9 +18,13 @@ from controlplane.core.rights import TokenScope
 from controlplane.operations.desired import tokens
 from dataplane.spark.wheels import installed
 from tests.rows_of_types import SCHEMA, all_columns
+from tests.slices import in_turn
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
 from tests.unit.records.world import RecordWorld, served
+
+# Takes turns with the client of Delta Sharing: what the catalogue answers is asked of unit/iceberg.
+pytestmark = in_turn(0, 2)
 
 TESTS = Path(__file__).parent.parent
 READERS = ("pyiceberg", "polars", "duckdb")

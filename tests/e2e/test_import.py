@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -127,3 +128,41 @@ def test_a_late_file_runs_what_it_touches(story: Served) -> None:
         ("cem", 4),
     ]
     assert [row["n"] for row in story.rows("total")] == [7]
+
+
+LINKED = """\
+  linked:
+    paused: true
+    transform: {sql: "SELECT customer, amount * 3 AS amount FROM orders"}
+"""
+
+
+def test_files_are_linked_once_the_code_gives_the_rows_of_a_sample(story: Served) -> None:
+    workspace = story.workspace
+    workspace.write("shop.yaml", BLUEPRINT.replace("    paused: true\n", "") + LINKED)
+    workspace.ask("apply", "shop.yaml", "--wait")
+    folder = workspace.folder / "archive"
+    folder.mkdir()
+    for number, day in enumerate((*DAYS, "2026-11-04")):
+        # Of the second day, the table has a row that the code does not give
+        people = {0: ["ann", "bob"], 1: ["ann", "eve"], 2: ["ann", "bob"], 3: ["cem"]}[number]
+        orders = {"ann": 3 * number, "bob": 30, "eve": 30, "cem": 12}
+        rows = {"customer": people, "amount": [orders[who] for who in people]}
+        pq.write_table(pa.table(rows), folder / f"{day}.parquet")
+        (folder / f"{day}.parquet").chmod(0o444)
+    source = "parquet:archive/{day}.parquet"
+    output = bring(story, "linked", source, "--link", "--verify", "9", code=1)
+    [command] = [line for line in output.splitlines() if line.startswith("headgate diff")]
+    assert command.endswith("--partition 2026-11-02")
+    rows_of_diff = workspace.call(*command.split()[1:], "--home", workspace.home)
+    assert "eve" in rows_of_diff
+    bring(story, "linked", source, "--link")
+    assert story.api.dataset("shop.linked")["generation"] == 0, "until it is resumed"
+    workspace.write(
+        "shop.yaml",
+        BLUEPRINT.replace("    paused: true\n", "") + LINKED.replace("    paused: true\n", ""),
+    )
+    workspace.ask("apply", "shop.yaml", "--wait")
+    assert [row["amount"] for row in story.rows("linked") if row["customer"] == "eve"] == [30]
+    lake = {file.stat().st_ino for file in workspace.home.joinpath("lake").rglob("*.parquet")}
+    assert {file.stat().st_ino for file in folder.iterdir()} <= lake

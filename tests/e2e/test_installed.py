@@ -17,7 +17,7 @@ from tests.slices import in_turn
 
 # What the wheel holds and fetches is asked of unit/demo and unit/drivers; the demo's flow is that
 # of test_first_run.
-pytestmark = in_turn(0, 4)
+pytestmark = in_turn(1, 8)
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ("bash", "dirname", "env", "sh")  # of these Spark's own scripts are made

@@ -22,7 +22,7 @@ from tests.there import there
 # At the commits of orders, which has the same server: listing, reading and writing have suites of
 # their own on a real PostgreSQL (tests/jdbc, spark/test_jdbc), and stories of connectors share the
 # way of a service.
-pytestmark = in_turn(2, 4)
+pytestmark = in_turn(7, 8)
 
 PASSWORD = "hunter2 & unsafe/%"
 SHOP = """\

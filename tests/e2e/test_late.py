@@ -15,6 +15,10 @@ from tests.e2e.served import Served
 from tests.e2e.workspace import Workspace
 from tests.property.late_model import sorted_out
 from tests.servers.kafka import Kafka
+from tests.slices import in_turn
+
+# Takes turns with event time: which rows are late is asked of property/test_late.
+pytestmark = in_turn(1, 2)
 
 READ = """\
       connector: kafka

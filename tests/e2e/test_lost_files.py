@@ -21,7 +21,7 @@ from tests.slices import in_turn
 
 # Takes turns with results that are forced: both make results again; see store/test_fsck,
 # store/test_repair.
-pytestmark = in_turn(1, 2)
+pytestmark = in_turn(3, 4)
 
 FILES = 20
 FLOW = """

@@ -17,7 +17,7 @@ from tests.slices import in_turn
 
 # Beside the story of PostgreSQL: listing, reading and writing have suites of their own
 # (tests/jdbc, spark/test_mariadb).
-pytestmark = in_turn(3, 4)
+pytestmark = in_turn(6, 8)
 
 PASSWORD = "hunter2 & unsafe/%"
 DOCS = Path(__file__).parents[2] / "docs" / "connectors.md"

@@ -17,7 +17,7 @@ from tests.slices import in_turn
 
 # Walls between namespaces are asked of store, unit/operations and unit/api; test_feeds has two at
 # each commit.
-pytestmark = in_turn(1, 3)
+pytestmark = in_turn(1, 6)
 
 LETTERS = """\
 dataflow: letters

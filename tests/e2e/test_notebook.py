@@ -17,7 +17,7 @@ from tests.slices import in_turn
 
 # Takes turns with the clients of S3, of which one hands rows to a user's Spark as well. Each call
 # of the package is asked of unit/notebook, `init` of unit/editor/test_project.
-pytestmark = [pytest.mark.slow, *in_turn(0, 2)]
+pytestmark = [pytest.mark.slow, *in_turn(1, 4)]
 
 CELLS = (
     "import headgate\nhg = headgate.connect()\nran = hg.run('blueprints/shop.yaml')\nran",
@@ -73,7 +73,8 @@ def test_a_notebook_in_a_new_project(workspace: Workspace) -> None:
     client.execute(env=environment)
     html, text = shown(client.nb.cells)
     assert text[2] == "('up_to_date', ['shop.orders', 'shop.by_shop'])"
-    assert "<b>shop.by_shop</b> up_to_date, generation 1" in html[3]
+    assert "<b>shop.by_shop</b> <span" in html[3]
+    assert " up to date</span>, generation 1" in html[3]
     assert text[4] == repr(text_rows("1, 2026-11-01, 14", "2, 2026-11-01, 7"))
     assert "<td>shop.by_shop</td>" in html[5]
     assert int(text[6]) >= 2

@@ -20,7 +20,7 @@ from tests.servers.shop import MONTHS, Shop
 from tests.slices import in_turn
 
 # Takes turns with TPC-H and stories of S3: of what all go through, each part has tests of its own.
-pytestmark = in_turn(1, 4)
+pytestmark = in_turn(7, 8)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from tests.slices import in_turn
 
 # Programs that list and read are asked of unit/listing/test_python_objects,
 # spark/test_python_source and hostile/test_secrets, which also runs one through all processes.
-pytestmark = in_turn(2, 3)
+pytestmark = in_turn(3, 6)
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "pages"
 DAYS: dict[str, list[dict[str, Any]]] = {}

@@ -26,6 +26,7 @@ from tests.slices import in_turn
 pytestmark = in_turn(1, 4)
 
 FILES = 20
+EVENTS = 2_600  # of a shop in a file: parts by key are for 100,000 rows and more
 FLOW = """
 dataflow: shop
 components:
@@ -113,13 +114,18 @@ def sales(number: int, more: int = 0) -> str:
 
 
 def events(number: int, shops: str = "ab", more: int = 0) -> str:
-    """Of two minutes, ten for each shop."""
+    """Of two minutes, in milliseconds."""
     rows = (
-        f"{shop},{number * 20 + n},2013-07-04T07:{number + n // 5:02}:{n:02}Z,{(n + more) * 37 % 100}.5"
+        f"{shop},{number * EVENTS + n},{time_of(number, n)},{(n + more) * 37 % 100}.5"
         for shop in shops
-        for n in range(10)
+        for n in range(EVENTS)
     )
     return "\n".join(["shop,seq,at,amount", *rows, ""])
+
+
+def time_of(number: int, n: int) -> str:
+    second, millisecond = n % 10, n // 10
+    return f"2013-07-04T07:{number + second // 5:02}:{second:02}.{millisecond:03}Z"
 
 
 def settled(story: Workspace) -> Run:

@@ -19,7 +19,7 @@ from tests.e2e.workspace import Service, Workspace, add_days, example
 from tests.slices import in_turn
 
 # Proposals are asked of unit/queries/test_promotion, columns that Spark tells of spark/test_sql.
-pytestmark = in_turn(0, 3)
+pytestmark = in_turn(0, 6)
 
 DAYS = range(1, 9)
 QUERIES = {

@@ -19,7 +19,7 @@ from tests.flights import DERIVED
 from tests.slices import in_turn, sliced
 
 # Answers of the view are asked of unit/s3, and Spark's reader of a lake on S3 of spark/test_on_s3.
-pytestmark = [pytest.mark.slow, *in_turn(1, 2)]
+pytestmark = [pytest.mark.slow, *in_turn(0, 4)]
 
 DATASETS = ("delays", "daily")
 LATE_MINUTES = 45  # in the branch

@@ -19,7 +19,7 @@ from tests.slices import in_turn
 
 # Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
 # spark/test_schema_age ask at each commit.
-pytestmark = in_turn(1, 3)
+pytestmark = in_turn(2, 6)
 
 BLUEPRINT = """\
 dataflow: shops

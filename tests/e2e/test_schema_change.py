@@ -20,7 +20,7 @@ from tests.slices import in_turn
 
 # Takes turns with the other two stories of columns: what schema a dataset gets, unit/schema and
 # spark/test_infer ask at each commit.
-pytestmark = in_turn(0, 3)
+pytestmark = in_turn(4, 6)
 
 BLUEPRINT = """\
 dataflow: shops

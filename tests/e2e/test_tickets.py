@@ -14,6 +14,10 @@ import pytest
 from tests.e2e.conftest import ways
 from tests.e2e.workspace import Workspace
 from tests.servers.ticket_api import TOKEN, TicketApi, ticket_api
+from tests.slices import in_turn
+
+# Takes turns with calendars: what dlt loads is asked of tests/apis and spark/test_dlt_rows.
+pytestmark = in_turn(0, 2)
 
 EXAMPLE = Path(__file__).parents[2] / "blueprints" / "tickets"
 OPEN = {"id": 1, "status": "open", "updated": "2024-01-01T00:00:00Z", "deleted": False}

@@ -29,7 +29,7 @@ from tests.slices import in_turn, sliced
 
 # Takes turns with orders and stories of S3: which modes each query has, and that its parts come
 # together to the whole, is tested in unit/sql and spark/test_parts.
-pytestmark = in_turn(3, 4)
+pytestmark = in_turn(5, 8)
 
 SCALE = 0.1
 MONTHS = ("1993-08", "1994-05", "1995-09")  # within the periods that most queries ask for

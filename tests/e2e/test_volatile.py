@@ -12,7 +12,7 @@ from tests.wheels import wheel
 
 # Takes turns with lost files: both make results again that are there; see unit/volatile,
 # spark/test_requirements.
-pytestmark = in_turn(0, 2)
+pytestmark = in_turn(0, 4)
 
 BLUEPRINT = """\
 dataflow: shop

@@ -196,6 +196,28 @@ def test_prefixes_of_stores(place: str, is_fine: bool) -> None:
     assert told.value.condition == "place-refused"
 
 
+@pytest.mark.parametrize(
+    "root",
+    [
+        "abfss://c@a.dfs.core.windows.net",
+        "abfs://c@a.blob.core.windows.net",
+        "abfss://c:password@A.blob.core.windows.net",
+        "abfss://c@a.dfs.core.windows.net:443",
+        "abfss://c",
+    ],
+)
+def test_a_container_of_azure_is_one_by_all_its_names(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "a")
+    for lake in (root, "abfss://c@a.dfs.core.windows.net"):
+        places = Places.of({"HEADGATE_LAKE": f"{lake}/lake"})
+        for name in (root, "abfss://c@a.dfs.core.windows.net"):
+            with pytest.raises(TaskFailure, match="Headgate's lake"):
+                places.check_source(f"{name}/lake/x.csv")
+        places.check_source("abfss://c@b.dfs.core.windows.net/lake/x.csv")
+
+
 def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:
     places = Places.of(os.environ, "s3://lakes/one")
     fine = [{"uri": f"file://{data}/own.csv"}, {"uri": "s3://shop/x.csv"}, {"uri": "python:home"}]

@@ -26,7 +26,7 @@ from tests.slices import in_turn
 
 # Many requests, in several ways: what one request may do is asked at each commit by
 # test_s3_requests.
-pytestmark = [pytest.mark.slow, *in_turn(0, 3)]
+pytestmark = [pytest.mark.slow, *in_turn(3, 6)]
 
 KEYS, MEGABYTES = 10_000, 16
 SLOW = 200

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.jdbc.databases import (
@@ -13,13 +11,6 @@ from tests.jdbc.databases import (
     PostgresDatabase,
     Servers,
 )
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
-    servers = Servers()
-    yield servers
-    servers.remove()
 
 
 @pytest.fixture(params=DATABASES, ids=lambda kind: kind.dialect.scheme)

@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import psycopg
 import pymysql
 
-from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.connectors.jdbc.mysql import MARIADB
 from dataplane.connectors.jdbc.postgresql import POSTGRESQL
+from dataplane.connectors.jdbc.writable_dialect import WritableDialect
 from dataplane.contract.schemas import Json
 from tests.servers.mariadb import Mariadb
 from tests.servers.postgres import Postgres
@@ -44,7 +44,7 @@ class AnyDatabase(ABC):
 
     port: int
     name: str
-    dialect: ClassVar[DatabaseDialect]
+    dialect: ClassVar[WritableDialect]
     text: ClassVar[str] = "text"  # a type of texts
     double: ClassVar[float] = 1e308  # the largest that it holds
     arrived: ClassVar[Mapping[str, object]]  # values of `test_writing.VALUES` that it gives back

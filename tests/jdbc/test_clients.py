@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snowflake.connector.cursor import ResultMetadata
+from snowflake.connector.errors import DatabaseError
 
-from dataplane.connectors.jdbc.client_session import ClientSession
-from dataplane.connectors.jdbc.dialect import TableColumn
-from dataplane.connectors.jdbc.jdbc_connection import address
+from dataplane.connectors.jdbc.check import check
+from dataplane.connectors.jdbc.dialect import DatabaseDialect, TableColumn
+from dataplane.connectors.jdbc.dialects import DIALECTS
+from dataplane.connectors.jdbc.jdbc_connection import address, task_failure
 from dataplane.connectors.jdbc.jdbc_listing import partitions
+from dataplane.connectors.jdbc.jdbc_writer import writing
+from dataplane.connectors.jdbc.mysql import MYSQL
 from dataplane.connectors.jdbc.oracle import ORACLE, OracleSession
+from dataplane.connectors.jdbc.redshift import REDSHIFT
+from dataplane.connectors.jdbc.snowflake import SNOWFLAKE, SnowflakeSession
 from dataplane.connectors.jdbc.sqlserver import SQLSERVER, SqlServerSession
+from dataplane.connectors.jdbc.writable_dialect import WritableDialect
+from dataplane.contract.jdbc_options import SCHEMES, WRITABLE
 from dataplane.contract.schemas import Json
+from dataplane.storage.lake import LocalLake
 from dataplane.task_failures import TaskFailure
 from tests.jdbc.databases import AT
 from tests.jdbc.world import struct
 
+SNOWFLAKE_URL = "jdbc:snowflake://a.eu.snowflakecomputing.com/"
 TRUSTING = ";trustServerCertificate=true"
 
 
@@ -36,6 +49,8 @@ def job(url: str) -> Json:
         ("jdbc:oracle:thin:@//db.example:1600/shop", "db.example", 1600, "shop"),
         ("jdbc:oracle:thin:@db.example/shop.example", "db.example", 1521, "shop.example"),
         ("jdbc:oracle:thin:@tcps://db.example:2484/shop", "db.example", 2484, "shop"),
+        ("jdbc:redshift://db.example/shop", "db.example", 5439, "shop"),
+        (f"{SNOWFLAKE_URL}?db=SHOP&warehouse=W", "a.eu.snowflakecomputing.com", 443, ""),
     ],
 )
 def test_an_address_has_the_form_of_its_driver(
@@ -57,6 +72,11 @@ def test_an_address_has_the_form_of_its_driver(
         ("jdbc:oracle:thin:@//no-such-host.invalid/shop", "host-unknown"),
         ("jdbc:oracle:thin:@127.0.0.1:1521:SID", "bad-url"),
         ("jdbc:oracle:thin:scott/tiger@//127.0.0.1/shop", "bad-url"),
+        ("jdbc:redshift://127.0.0.1:1/shop", "connection-refused"),
+        ("jdbc:redshift://no-such-host.invalid/shop", "host-unknown"),
+        ("jdbc:snowflake://127.0.0.1:1/?db=SHOP", "bad-url"),
+        ("jdbc:snowflake://other.example%2f.snowflakecomputing.com/", "bad-url"),
+        (f"{SNOWFLAKE_URL}?privatekey=Xyzzy", "bad-url"),
     ],
 )
 def test_a_listing_that_fails_names_the_cause(url: str, condition: str) -> None:
@@ -65,6 +85,27 @@ def test_a_listing_that_fails_names_the_cause(url: str, condition: str) -> None:
     assert caught.value.condition == condition
     is_of_the_user = condition == "bad-url"
     assert caught.value.kind == ("user" if is_of_the_user else "infrastructure")
+
+
+@pytest.mark.parametrize("url", ["jdbc:redshift://127.0.0.1:1/shop", SNOWFLAKE_URL])
+def test_a_source_alone_is_never_written_to(url: str) -> None:
+    """It is refused before any connection, also where a secret has the URL."""
+    with pytest.raises(TaskFailure, match="are read and not written") as caught:
+        writing(job(url), LocalLake(Path())).__enter__()
+    assert caught.value.condition == "not-supported"
+    with pytest.raises(TaskFailure, match="are read and not written"):
+        check(job(url) | {"writes": True})
+
+
+def test_the_blueprint_and_the_connector_have_the_same_databases() -> None:
+    assert set(SCHEMES) == DIALECTS.keys()
+    written = {name for name, d in DIALECTS.items() if isinstance(d, WritableDialect)}
+    assert written == set(WRITABLE)
+
+
+@pytest.mark.parametrize("dialect", [REDSHIFT, SNOWFLAKE, MYSQL], ids=lambda d: d.scheme)
+def test_a_backslash_ends_no_literal(dialect: DatabaseDialect) -> None:
+    assert dialect.literal("\\' OR 1 = 1 --") == "'\\\\'' OR 1 = 1 --'"
 
 
 def test_the_end_of_a_password_is_not_shown() -> None:
@@ -115,9 +156,9 @@ def test_values_for_sql_server_keep_all_digits() -> None:
 
 
 class Descriptions:
-    """A cursor of python-oracledb with the description of a query."""
+    """A cursor of a client with the description of a query."""
 
-    def __init__(self, fields: list[SimpleNamespace]) -> None:
+    def __init__(self, fields: Sequence[object]) -> None:
         self.description = fields
 
     def __enter__(self) -> Descriptions:
@@ -126,6 +167,11 @@ class Descriptions:
     def __exit__(self, *_: object) -> None: ...
 
     def execute(self, query: str) -> None: ...
+
+
+def described(fields: Sequence[object]) -> SimpleNamespace:
+    """A connection whose cursors have this description."""
+    return SimpleNamespace(cursor=lambda: Descriptions(fields))
 
 
 @pytest.mark.parametrize(
@@ -150,6 +196,37 @@ def test_columns_of_oracle(code: str, precision: int, scale: int, kind: str, spa
         scale=scale,
         internal_size=20,
     )
-    connection = SimpleNamespace(cursor=lambda: Descriptions([field]))
-    session: ClientSession = OracleSession(connection, ORACLE)
+    session = OracleSession(described([field]), ORACLE)
     assert session.columns("SELECT c FROM t") == [TableColumn("C", kind, spark)]
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "spark"),
+    [
+        (0, "number(10,2)", "decimal(10,2)"),
+        (1, "float", "double"),
+        (6, "timestamp_ltz", "timestamp"),
+        (8, "timestamp_ntz", "timestamp_ntz"),
+        (5, "variant", "string"),
+        (14, "type 14", ""),
+    ],
+)
+def test_columns_of_snowflake(code: int, kind: str, spark: str) -> None:
+    field = ResultMetadata("C", code, None, None, precision=10, scale=2, is_nullable=True)
+    session = SnowflakeSession(described([field]), SNOWFLAKE)
+    assert session.columns("SELECT c FROM t") == [TableColumn("C", kind, spark)]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "condition", "kind"),
+    [
+        (2003, "SQL compilation error", "table-missing", "user"),
+        (390100, "Incorrect username or password", "credentials-refused", "user"),
+        (250001, "Failed to login: Connection refused (os error 111)", "connection-refused", ""),
+        (604, "SQL execution canceled", "database-error", ""),
+    ],
+)
+def test_errors_of_snowflake(code: int, message: str, condition: str, kind: str) -> None:
+    failure = task_failure(SNOWFLAKE, DatabaseError(message, errno=code))
+    assert failure is not None
+    assert (failure.condition, failure.kind) == (condition, kind or "infrastructure")

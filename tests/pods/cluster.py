@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 
 from controlplane.client import Headgate
 from controlplane.core.model.answers import DataflowStatus, DriverStatus
+from controlplane.core.model.leases import LOOP
 from controlplane.drivers.manifests import DRIVER
 from tests.e2e.workspace import until
 from tests.there import there
@@ -147,7 +148,8 @@ class Cluster:
     def leader(self) -> tuple[str, int]:
         """The pod that leads, and the epoch; no pod while nobody does."""
         found = self.query(
-            "SELECT holder, epoch FROM leases WHERE until > extract(epoch FROM now())"
+            "SELECT holder, epoch FROM leases"
+            f" WHERE name = '{LOOP}' AND until > extract(epoch FROM now())"
         )
         return (found[0][0].partition("/")[0], found[0][1]) if found else ("", 0)
 

@@ -83,7 +83,7 @@ ENDS = {
     "killed": End("killed by signal 9", lambda _, pod: node.kill(pod)),
     "job_deleted": End("its Job was deleted", delete_job),
     "pod_deleted": End("its pod was deleted", delete_pod),
-    "evicted": End("evicted: somebody is emptying its node", evict),
+    "evicted": End("evicted: its node is being emptied", evict),
     "deadline": End("ran for longer than its deadline of 1 s", shorten),
 }
 

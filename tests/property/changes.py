@@ -473,7 +473,13 @@ class Changes:
         known = [
             d for d, c in model.everything(self.world.flows).items() if not isinstance(c, Copy)
         ]
-        self.world.force(self.chance.choice(known))
+        dataset = self.chance.choice(known)
+        partitions = self.world.partitions(dataset)
+        if partitions and self.chance.random() < 0.5:
+            first, last = sorted(self.chance.choices(partitions, k=2))
+            self.world.force_range(dataset, first, last)
+            return
+        self.world.force(dataset)
 
     def mend(self) -> Iterator[str]:
         """End every pause and every broken file."""

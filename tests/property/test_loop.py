@@ -16,6 +16,8 @@ BATCH = 3
 QUICK = 3
 # Batches differ in their seeds only; the first few, and each kind of run, are part of every commit
 SLICES = 4
+# Half of these seeds at each commit: `tests/store` asks each statement of the store
+RUNS_ON_SQLITE = [("calm", 3), ("calm", 7), ("busy", 11), ("folds", 3)]
 SOAK = int(os.environ.get("PROPERTY_SEEDS", "2000"))  # HEADGATE_ is for settings of the product
 
 
@@ -67,7 +69,9 @@ def test_changes_with_windows_and_pyspark(batch: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed"), [("calm", 3), ("calm", 7), ("busy", 11), ("folds", 3)])
+@pytest.mark.parametrize(
+    ("kind", "seed"), sliced([pytest.param(*run) for run in RUNS_ON_SQLITE], 2)
+)
 def test_the_same_on_sqlite(kind: str, seed: int, tmp_path: Path) -> None:
     runs.KINDS[kind](seed, f"sqlite:///{tmp_path}/metadata.db")
 

@@ -11,13 +11,14 @@ import json
 import os
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
 from controlplane.core import tree
+from controlplane.core.model.forces import KeyRange
 from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.plan import EXACT, FEWEST, WIDEST, Commit, Keep, Plan
@@ -126,6 +127,7 @@ class World:
         self.paused: set[str] = set()
         self.daily: set[str] = set()  # transforms that are made anew each day
         self.forces: Counter[str] = Counter()  # how often a dataset was forced
+        self.ranges: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)  # and parts of it
         self._texts: dict[str, str] = {}
         self.seen: set[Key] = set()
         self._pins: dict[str, tuple[Component, model.Seen | None]] = {}
@@ -288,6 +290,18 @@ class World:
         controls.refresh(self.ctx, BRANCH, dataset, force=True)
         self.forces[dataset] += 1
 
+    def force_range(self, dataset: str, first: str, last: str) -> None:
+        """`first` and `last` are partitions that it has."""
+        controls.refresh(self.ctx, BRANCH, dataset, partitions=KeyRange(first, last))
+        self.ranges[dataset].append((first, last))
+
+    def partitions(self, dataset: str) -> list[str]:
+        """Those of its present rows, without the one of an output that has no partitions."""
+        with self.store.read() as tx:
+            state = tx.states.newest(BRANCH, [dataset]).get(dataset)
+            keys = [e.key for e in tree.scan(tx.nodes, state.root)] if state else []
+        return [key for key in keys if key]
+
     def turn(self) -> None:
         """The next day, at noon."""
         self._now = (self._now // DAY_S + 1.5) * DAY_S
@@ -295,7 +309,8 @@ class World:
     def _salt(self, dataset: str, partition: str) -> object:
         """What makes its work its own, if anything does."""
         day = self._now // DAY_S if dataset in self.daily else None
-        own = day, self.forces[dataset]
+        again = sum(first <= partition <= last for first, last in self.ranges[dataset])
+        own = day, self.forces[dataset] + again
         return None if own == (None, 0) else (dataset, partition, own)
 
     def _keys(self, found: model.Derived) -> set[Key]:

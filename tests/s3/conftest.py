@@ -1,4 +1,4 @@
-"""One S3 server for all tests here, and a lake of its own for each of them.
+"""A lake of its own for each test, on the S3 server that all share.
 
 Does not belong here: what is expected.
 """
@@ -14,13 +14,6 @@ from tests.servers.faulty import Faulty
 from tests.servers.s3 import S3
 
 OF_STORES = ("AWS_", "HEADGATE_")
-
-
-@pytest.fixture(scope="session")
-def s3() -> Iterator[S3]:
-    server = S3().start()
-    yield server
-    server.remove()
 
 
 @pytest.fixture

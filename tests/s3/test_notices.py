@@ -67,8 +67,7 @@ class Notified:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[tuple[Kafka, S3]]:
-    kafka = Kafka().start()
+def servers(kafka: Kafka) -> Iterator[tuple[Kafka, S3]]:
     admin = AdminClient({"bootstrap.servers": kafka.servers})
     admin.create_topics([NewTopic(TOPIC, 2)])[TOPIC].result()
     store = S3(events=(kafka.servers, TOPIC)).start()
@@ -76,7 +75,6 @@ def servers() -> Iterator[tuple[Kafka, S3]]:
         yield kafka, store
     finally:
         store.remove()
-        kafka.remove()
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl
 
 
 class Web:
@@ -22,6 +23,8 @@ class Web:
         self.requests: list[int] = []
         self.headers: dict[str, str] = {}
         self.token = ""  # needed in `Authorization`, unless empty
+        self.is_signed: Callable[[str, Mapping[str, str]], bool] | None = None  # path and headers
+        self.forms: dict[str, dict[str, str]] = {}  # by path, those that are answered by a file
         self.url = ""
 
 
@@ -36,6 +39,8 @@ class _Handler(BaseHTTPRequestHandler):
         time = formatdate(web.changed_s.get(self.path, 0), usegmt=True)
         if web.token and self.headers.get("Authorization") != web.token:
             return self._answer(401)
+        if web.is_signed and not web.is_signed(self.path, web.headers):
+            return self._answer(403)
         if self.path in web.redirects:
             return self._answer(302, headers={"Location": web.redirects[self.path]})
         if content is None:
@@ -47,6 +52,14 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(304)
         headers = {"ETag": etag} if web.etags else {}
         return self._answer(200, content, headers | ({"Last-Modified": time} if web.times else {}))
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if self.path in self.web.redirects:
+            return self._answer(307, headers={"Location": self.web.redirects[self.path]})
+        if dict(parse_qsl(body)) != self.web.forms.get(self.path):
+            return self._answer(401)
+        return self._answer(200, self.web.files[self.path])
 
     def _answer(
         self, status: int, content: bytes = b"", headers: dict[str, str] | None = None

@@ -25,15 +25,7 @@ from dataplane.contract.schemas import Schema, Type, canonical_schema
 from dataplane.runtime.executor import Executor
 from dataplane.spark.spark_session import under
 from dataplane.storage.lake import LocalLake
-from tests.jdbc.databases import Servers
 from tests.spark.session_settings import COMPILED, new_sessions_with
-
-
-@pytest.fixture(scope="module")
-def servers() -> Iterator[Servers]:
-    servers = Servers()
-    yield servers
-    servers.remove()
 
 
 @pytest.fixture

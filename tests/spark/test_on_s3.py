@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
+import obstore
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from dataplane.runtime.executor import Executor
 from dataplane.spark.hadoop import conf_for
 from dataplane.storage.job_folders import PARQUET
 from dataplane.storage.lake import open_lake
+from dataplane.storage.source_stores import StoreAccess, open_root, uri_of, version_of
 from tests.servers.faulty import Faulty
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.spark.conftest import Lake, done, query, schema_of
@@ -36,6 +38,7 @@ from tests.spark.test_expectations import (  # noqa: F401
 from tests.spark.test_fold import (  # noqa: F401
     test_a_run_goes_on_to_the_tasks_after_it_each_on_what_was_written_before,
 )
+from tests.spark.test_linking import LINKED, file_of, parquet, parsed
 from tests.spark.test_parse import (  # noqa: F401
     test_a_changed_or_vanished_object_voids_its_task_alone,
     test_nothing_is_ordinary,
@@ -132,6 +135,26 @@ def test_a_file_may_be_read_by_several_tasks_and_twice_by_one(lake: OnS3) -> Non
         [{"a": 1}, {"a": 1}],
         [],
     ]
+
+
+def test_an_object_of_the_lakes_bucket_is_copied_by_the_server(lake: OnS3, way: Faulty) -> None:
+    """The bytes of its rows are read once, to be measured, and never written by this process."""
+    body = parquet(k=5, compression="NONE")
+    store, name = open_root("s3://lake", StoreAccess()), f"{uuid4().hex}/day=1.parquet"
+    obstore.put(store, name, body)
+    meta = obstore.head(store, name)
+    source = {
+        "name": "day=1.parquet",
+        "uri": uri_of("s3://lake", name),
+        "size": len(body),
+        "modified_ms": round(meta["last_modified"].timestamp() * 1000),
+        "version": version_of(meta, StoreAccess()),
+        "columns": ["k", "s"],
+    }
+    (result,) = parsed(lake, LINKED, source)
+    obstore.delete(store, name)
+    assert file_of(lake, result).read_bytes() == body
+    assert lake.rows(result)[0]["k"] == 5
 
 
 def test_an_input_as_a_whole_may_hold_a_file_twice(lake: OnS3) -> None:

@@ -21,10 +21,15 @@ from controlplane.services.queries import queries
 from controlplane.services.queries.queries import QueryRequest
 from controlplane.services.queries.running_queries import Cancel
 from tests.e2e.workspace import until
+from tests.slices import in_turn
 from tests.spark.query_world import SparkWorld, spark_world_in
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import Late, peak_mb
 from tests.unit.queries.world import page_of, process_of
+
+# Takes turns with queries in a pod: one of both asks Spark at each commit. Bounds and ends of a
+# process are asked of unit/queries, what no query may reach of `test_query_escapes`.
+pytestmark = in_turn(0, 2)
 
 ENDLESS = "SELECT count(*) FROM range(10000000000000) WHERE hash(id) = id"
 LARGE = "SELECT id, repeat('x', 200) AS x FROM range(1000000)"

@@ -29,11 +29,16 @@ from controlplane.services.queries.queries import Queries, QueryRequest
 from controlplane.services.queries.running_queries import Cancel
 from tests.e2e.workspace import until
 from tests.servers.ports import free_port
+from tests.slices import in_turn
 from tests.spark.query_world import SparkWorld
 from tests.spark.test_queries import ENDLESS, LARGE, descendants, is_running
 from tests.unit.diffs.world import rows
 from tests.unit.queries.test_processes import Late, peak_mb
 from tests.unit.queries.world import page_of
+
+# Takes turns with `test_queries`: one of both asks Spark at each commit. Callers, turns and ends of
+# a process are asked of unit/queries/test_query_pod.
+pytestmark = in_turn(1, 2)
 
 TOKEN = "of this pod"
 SECRET = "of somebody else"

@@ -110,7 +110,7 @@ class TestOfLocalFiles:
     """Tests of local files, with objects as sources: what differs is how bytes come, which the
     tests below ask."""
 
-    pytestmark = in_turn(0, 2)
+    pytestmark = in_turn(0, 4)
     test_nanoseconds_are_read_to_the_microsecond_or_refused = staticmethod(
         test_file_types.test_nanoseconds_are_read_to_the_microsecond_or_refused
     )

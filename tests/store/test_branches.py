@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
 from controlplane.core.model import change_marks
+from controlplane.core.model.forces import number_at
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import unknown_table
 from controlplane.core.model.shares import SharedTable
@@ -339,6 +340,36 @@ def test_forces_that_come_from_another_branch_only_grow(forked: World) -> None:
         tx.blueprints.bring_forces("main", {DAILY: first})
     with forked.read() as tx:
         assert tx.states.marked("main", seen) == (seen, frozenset())
+
+
+def test_ranges_of_two_branches_are_joined(forked: World) -> None:
+    with forked.begin() as tx:
+        of_main = tx.blueprints.force_range("main", DAILY, "d2", "d3")
+        of_dev = tx.blueprints.force_range("dev", DAILY, "d3", "d5")
+    with forked.begin() as tx:
+        later = tx.blueprints.force_range("main", DAILY, "d1", "d1")
+        tx.blueprints.bring_forces("main", {DAILY: of_dev})  # an older number stays out
+        assert tx.blueprints.forces("main") == {DAILY: later}
+        newest = tx.blueprints.force_range("dev", DAILY, "d5", "d6")
+        tx.blueprints.bring_forces("main", {DAILY: newest})
+    with forked.read() as tx:
+        ranges, number = tx.blueprints.forced_ranges(), tx.blueprints.forces("main")[DAILY]
+    numbers = {key: number_at(ranges, number, key) for key in ("d0", "d1", "d2", "d4", "d6")}
+    assert numbers == {"d0": 0, "d1": later, "d2": of_main, "d4": of_dev, "d6": newest}
+
+
+def test_each_partition_keeps_the_newest_number_of_two_branches(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.blueprints.force_range("dev", DAILY, "d1", "d4")
+        whole = tx.blueprints.force("main", [DAILY])
+        of_dev = tx.blueprints.force_range("dev", DAILY, "d4", "d5")
+        of_main = tx.blueprints.force_range("main", DAILY, "d5", "d6")
+        newest = tx.blueprints.force_range("dev", DAILY, "d8", "d8")
+        tx.blueprints.bring_forces("main", {DAILY: newest})
+    with forked.read() as tx:
+        ranges, number = tx.blueprints.forced_ranges(), tx.blueprints.forces("main")[DAILY]
+    numbers = {key: number_at(ranges, number, key) for key in ("d2", "d4", "d5", "d8", "d9")}
+    assert numbers == {"d2": whole, "d4": of_dev, "d5": of_main, "d8": newest, "d9": whole}
 
 
 def test_a_branch_is_held_only_while_it_is_there(forked: World) -> None:

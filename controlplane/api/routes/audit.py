@@ -34,8 +34,8 @@ def changes(
     until: Until = None,
     all_branches: bool = False,
 ) -> JsonAnswer[AuditAnswer]:
-    """Who changed what is wanted in a branch, in `all_branches`, or installation-wide; the last
-    changes first."""
+    """Who changed the desired state of a branch, of `all_branches`, or of the installation; the
+    last changes first."""
     of = None if all_branches else branch_of(call, branch)
     entries = audit.changes(call.context, of, limit, since=_time(since) or 0.0, until=_time(until))
     return answer(entries)

@@ -210,8 +210,8 @@ def _tag(revisions: Mapping[str, int]) -> Mapping[str, str]:
 
 @router.answers(rest.VALIDATE, openapi_extra=BODY)
 def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
-    """All problems of a set of blueprints, without storing anything and without looking at what is
-    stored."""
+    """All problems of a set of blueprints. Nothing is stored, and stored blueprints are not
+    read."""
     validated = blueprints.validate(sources)
     errors, notices = (
         [json_views.problem(p) for p in validated.problems],
@@ -222,8 +222,8 @@ def validate(sources: Sources) -> JsonAnswer[ValidateAnswer]:
 
 @router.answers(rest.CONNECTIONS, openapi_extra=BODY, dependencies=auth.needs("admin"))
 async def connections(call: Called, sources: Sources) -> JsonAnswer[ConnectionsAnswer]:
-    """Let a worker try every place that these blueprints read or write; nothing is stored. What
-    nobody has answered in time has an error `no-worker`."""
+    """Let a worker try every place that these blueprints read or write; nothing is stored. A place
+    that no worker has answered in time has an error `no-worker`."""
     return await to_thread.run_sync(
         _connections, call, sources, limiter=call.services.threads.connections
     )

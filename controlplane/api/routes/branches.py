@@ -65,7 +65,7 @@ def create(call: Called, new: NewBranch) -> JsonAnswer[BranchAnswer]:
     def work() -> JsonAnswer[BranchAnswer]:
         if not call.has(branch=new.name):
             raise RequestRefused("forbidden", "this token may not make a branch of this name")
-        if new.source != MAIN:  # a branch reads main, whatever it is made of
+        if new.source != MAIN:  # each branch reads main, also one that is made from another branch
             branch_of(call, new.source)
         made = branches.create(
             call.context,
@@ -114,8 +114,7 @@ def delete(call: Overriding, branch: Branch) -> JsonAnswer[DropBranchAnswer]:
 
 @router.answers(rest.MERGE_BRANCH)
 def merge(call: Called, branch: Branch, body: Merge | None = None) -> JsonAnswer[MergeAnswer]:
-    """Bring what was edited in a branch into another one, all or nothing; its results come
-    along."""
+    """Bring the edits of a branch into another one, all or nothing; its results come along."""
     options = body or Merge()
 
     def work() -> JsonAnswer[MergeAnswer]:

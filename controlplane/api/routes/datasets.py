@@ -50,7 +50,7 @@ async def status(
 ) -> JsonAnswer[StatusAnswer]:
     """The state of everything, or of one dataflow or dataset. With `refresh`, workers list the
     sources first, for at most `timeout_s`, which needs `operate`. `as_of` of a source is the time
-    of its last listing. `long`: also what the last commits took, and what is at it now."""
+    of its last listing. `long`: also what the last commits took, and the running attempts."""
 
     def work() -> JsonAnswer[StatusAnswer]:
         target_seen = None if target is None else call.target(target)
@@ -136,7 +136,7 @@ def generations(
 def checks(
     call: Called, branch: Branch, dataset: Dataset, point: Point
 ) -> JsonAnswer[ChecksAnswer]:
-    """What is expected of a dataset's rows, and what was found in one generation, the newest by
+    """The expectations of a dataset's rows, and their results in one generation, the newest by
     default. Examples of failing rows need `data`; the lists are empty without it."""
     dataset_checks = datasets.checks(call.context, branch, dataset, point)
     return answer(

@@ -62,8 +62,8 @@ def graph(
     collapse: Collapse | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = graphs.MOST_NODES,
 ) -> JsonAnswer[GraphAnswer]:
-    """Datasets, how they read each other, and how each stands: of a dataflow, of what is `up` and
-    `down` steps `around` a dataset, or of all. `collapse` draws those of one dataflow or tag as
+    """Datasets, how they read each other, and how each stands: of a dataflow, of the datasets `up`
+    and `down` steps `around` a dataset, or of all. `collapse` draws those of one dataflow or tag as
     one. At most `limit` nodes: the nearest, then the worst; `more` counts the others. `structure`
     is equal for equal names, edges and modes."""
     drawn = graphs.graph(

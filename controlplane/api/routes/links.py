@@ -78,7 +78,7 @@ async def read(
     ] = None,
     if_none_match: Annotated[str | None, Header(max_length=4_000)] = None,
 ) -> Response:
-    """The records that a link fixes, whatever else is in the query. `If-None-Match` is answered as
+    """The records that a link fixes. Other parameters are ignored. `If-None-Match` is answered as
     for `records`."""
     services = authentication.services(request)
 

@@ -17,6 +17,7 @@ from controlplane.api.looks import LONGEST_S, await_listings, waiting
 from controlplane.api.problem_json import RequestRefused
 from controlplane.core import rest
 from controlplane.core.model.answers import PauseAllAnswer, PauseAnswer, RefreshAnswer, RetryAnswer
+from controlplane.core.model.forces import KeyRange
 from controlplane.operations.context import Context
 from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.inspect import source_changes, tasks
@@ -41,13 +42,23 @@ class Retry(Wish):
     partition: str | None = Field(default=None, max_length=20_000)
 
 
+class PartitionsWithin(ClosedBody):
+    """Partitions with keys from `first` to `last`, both inclusive, by code points; all before or
+    after without one of them."""
+
+    first: str = Field(default="", max_length=20_000)
+    last: str | None = Field(default=None, max_length=20_000)
+
+
 class Refresh(Wish):
     """`accept_deletes` confirms a loss of source objects that waits for confirmation; `force` makes
-    the target again; `schema` infers the columns of its sources again. `wait_s`: answer once
-    workers have listed the sources, or after this time, with what has changed there."""
+    the target again; `partitions` makes only these of a dataset again. `schema` infers the columns
+    of its sources again. `wait_s`: answer once
+    workers have listed the sources, or after this time, with the changes there."""
 
     accept_deletes: bool = False
     force: bool = False
+    partitions: PartitionsWithin | None = None
     schema_: bool = Field(default=False, alias="schema")
     wait_s: float = Field(default=0.0, ge=0, le=LONGEST_S)
 
@@ -72,7 +83,14 @@ def _refreshed(call: Call, branch: str, options: Refresh) -> RefreshAnswer:
         "force": options.force,
         "schema": options.schema_,
     }
-    refreshed, requests = controls.ask_refresh(context, branch, call.target(options.target), **how)
+    within = options.partitions
+    refreshed, requests = controls.ask_refresh(
+        context,
+        branch,
+        call.target(options.target),
+        partitions=KeyRange(within.first, within.last) if within else None,
+        **how,
+    )
     if options.wait_s > 0:
         unseen = await_listings(call, requests, options.wait_s)
         refreshed["changes"] = source_changes.of_requests(context, requests, unseen)
@@ -107,7 +125,7 @@ def _retried_partition(
 def pause(
     call: Called, branch: Branch, options: Wish | None = None
 ) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
-    """Start nothing more; what is committed stays readable."""
+    """Start no more work; committed rows stay readable."""
     return call.once(lambda: answer(_each(call, branch, options, controls.pause)))
 
 
@@ -115,7 +133,7 @@ def pause(
 def resume(
     call: Called, branch: Branch, options: Wish | None = None
 ) -> JsonAnswer[PauseAnswer | PauseAllAnswer]:
-    """Take back a pause, and let what was rolled back go on."""
+    """Take back a pause, and let datasets that were rolled back go on."""
     return call.once(lambda: answer(_each(call, branch, options, controls.resume)))
 
 

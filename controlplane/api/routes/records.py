@@ -121,7 +121,7 @@ async def records(
     format: Format = "json",
 ) -> Response:
     """Records of one committed generation, streamed in the order of partition keys. The ETag is
-    that of the content, whichever generation has it: with `If-None-Match`, data that did not change
+    that of the content, in any generation: with `If-None-Match`, data that did not change
     is answered with 304."""
     return await _of_call(
         call,

@@ -27,10 +27,10 @@ class Run(Documents):
 
 @router.answers(rest.BEGIN_RUN, dependencies=auth.needs("edit", "all"))
 def begin(call: Overriding, branch: Branch, options: Run) -> JsonAnswer[RunBegun]:
-    """Store blueprints, all or none, and list all that they read, whatever `refresh` says. The loop
-    does the rest: see how it stands with GET and the answer's `since`. `failed` has tasks that had
-    failed before: once all is settled, those that are still wanted can be tried again (`retry` with
-    `tasks`)."""
+    """Store blueprints, all or none, and list all that they read, without regard to `refresh`. The
+    loop does the rest: see how it stands with GET and the answer's `since`. `failed` has tasks that
+    had failed before: once all is settled, those that are still wanted can be tried again (`retry`
+    with `tasks`)."""
     sources = tuple(blueprints.SentBlueprint(d.name, d.text, d.files) for d in options.blueprints)
 
     def work() -> JsonAnswer[RunBegun]:
@@ -50,6 +50,6 @@ def progress(
     dataflow: Annotated[list[str] | None, Query(max_length=1000)] = None,
     since: EventId = None,
 ) -> JsonAnswer[RunProgress]:
-    """What was done of dataflows and their upstream since an event (from now on by default), and
-    how they stand."""
+    """The work of dataflows and their upstream since an event (from now on by default), and how
+    they stand."""
     return answer(run_progress.progress(call.context, branch, call.flows(dataflow) or (), since))

@@ -17,8 +17,8 @@ router = auth.router("admin")
 class Check(ClosedBody):
     """`files` also looks for every file in the lake, which takes a listing for each attempt that
     ever wrote one. `contents` also reads all rows, or those of one `dataset`, and compares them
-    with what was written. `types` also reports which columns of files an earlier version misread.
-    `repair` does so beforehand, and has what is lost or damaged made again."""
+    with the written contents. `types` also reports which columns of files an earlier version
+    misread. `repair` does so beforehand, and has lost or damaged files made again."""
 
     files: bool = False
     contents: bool = False
@@ -48,8 +48,8 @@ def _collect(call: Call, *, packs: bool) -> CollectAnswer:
 
 @router.answers(rest.FSCK)
 def check(call: Called, options: Check | None = None) -> JsonAnswer[FsckAnswer]:
-    """Check that what the database says is so. Changes nothing but what `repair` asks for, and
-    answers what is wrong beside that. `complete` is false where more may be wrong."""
+    """Check that what the database says is so. Changes only what `repair` names, and answers the
+    other faults. `complete` is false where more may be wrong."""
     return call.once(lambda: answer(_checked(call.context, call.services, options or Check())))
 
 

@@ -58,9 +58,9 @@ SCHEMA_CHANGE = Key(
 )
 ON_BAD_RECORD: Key[OnBadRecord] = Key(
     "on_bad_record",
-    Choice(("fail", "drop"), ("quarantine",)),
+    Choice(("fail", "drop", "quarantine")),
     "fail",
-    "What a bad record leads to.",
+    "What a bad record leads to: fail, drop or quarantine.",
 )
 MAX = Key(
     "max",

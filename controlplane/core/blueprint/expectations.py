@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from controlplane.core.blueprint.event_time import EVENT_TIME
-from controlplane.core.blueprint.model import Expectation
+from controlplane.core.blueprint.model import Body, Expectation, Read
 from controlplane.core.blueprint.problems import BlueprintRefused, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
-from controlplane.core.blueprint.text_places import TextPlace
+from controlplane.core.blueprint.text_places import Position, TextPlace
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fraction,
@@ -22,9 +22,12 @@ from controlplane.core.blueprint.value_kinds import (
     Whole,
 )
 from controlplane.core.blueprint.yaml_nodes import Node
+from dataplane.contract.jobs import FILES
+from dataplane.contract.results import FILE, RECORD
 
 MOST_ROWS = 10**15
 LONGEST_NAME = 200
+BAD_RECORD = "bad_record"  # the name of the expectation of records
 NO_TEXT = Passage("", TextPlace("", 0, 0, exact=False))
 NO_COLUMNS: tuple[str, ...] = ()
 
@@ -159,6 +162,31 @@ class Expectations:
 
     def schema(self) -> JsonSchema:
         return ListOf(EXPECTATION).schema()
+
+
+def with_records(
+    expectations: tuple[Expectation, ...], body: Body, place: Position, reading: Reading
+) -> tuple[Expectation, ...]:
+    """The expectations of a component. That of its records is the first one, if bad ones are
+    quarantined: no other expectation can look at them."""
+    if not isinstance(body, Read) or body.on_bad_record != "quarantine":
+        return expectations
+    for expectation in expectations:
+        if expectation.name == BAD_RECORD:
+            message = f"{BAD_RECORD!r} is the reason of quarantined records"
+            reading.problems.add(expectation.place, "invalid-value", message, "choose another name")
+    of_records = Expectation(
+        name=BAD_RECORD,
+        place=place,
+        check="",
+        text=NO_TEXT.place,
+        unique=(),
+        rows=None,
+        on_fail="quarantine",
+        threshold=0.0,
+        record_columns=(RECORD, FILE) if body.connector == FILES else (RECORD,),
+    )
+    return (of_records, *expectations)
 
 
 NO_EXPECTATIONS: tuple[Expectation, ...] = ()

@@ -14,8 +14,9 @@ from controlplane.core.blueprint.delta import DELETES
 from controlplane.core.blueprint.model import Read, Settings
 from controlplane.core.blueprint.problems import shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
-from controlplane.core.blueprint.storage import STORAGE
+from controlplane.core.blueprint.storage import REGION, SECRET, STORAGE
 from controlplane.core.blueprint.value_kinds import (
+    Choice,
     Fault,
     Reading,
     Text,
@@ -39,10 +40,17 @@ def _uri(text: str) -> Fault | None:
     return text_forms.no_system_place(path) or text_forms.no_link_local(text)
 
 
+def _oauth_uri(text: str) -> Fault | None:
+    if not text.startswith(("https://", "http://")):
+        hint = "write https://host/path"
+        return Fault("invalid-value", f"{shown(text)} is no address of a web server", hint)
+    return text_forms.no_link_local(text)
+
+
 def _path(text: str) -> Fault | None:
     scheme = text.partition("://")[0] if "://" in text else "file"
-    if scheme not in ("file", "s3"):
-        hint = "name a local folder, or s3://bucket/folder"
+    if scheme not in ("file", "s3", "gs", "abfs", "abfss"):
+        hint = "name a local folder, or one such as s3://bucket/folder"
         return Fault("not-supported", f"no Iceberg tables are read from {shown(text)}", hint)
     if any(c in text for c in GLOB_CHARACTERS):
         message = f"{shown(text)} holds one of {' '.join(GLOB_CHARACTERS)}"
@@ -80,6 +88,36 @@ TOKEN: Key[str | None] = Key(
     "secret://name/key, of REST.",
     example="secret://shop/token",
 )
+CLIENT_ID: Key[str | None] = Key(
+    "client_id",
+    SECRET,
+    None,
+    "The client that logs in to REST by OAuth2, or secret://name/key.",
+    example="secret://shop/client",
+)
+CLIENT_SECRET: Key[str | None] = Key(
+    "client_secret",
+    SECRET,
+    None,
+    "secret://name/key, of the same client.",
+    example="secret://shop/client_secret",
+)
+OAUTH_URI: Key[str | None] = Key(
+    "oauth_uri",
+    Text((_oauth_uri,)),
+    None,
+    "Address of the server that gives tokens; v1/oauth/tokens of the catalogue.",
+    example="https://login.example/oauth/token",
+)
+SCOPE: Key[str | None] = Key(
+    "scope", Text(), None, "The scope of a token; catalog.", example="PRINCIPAL_ROLE:ALL"
+)
+SIGNING: Key[str | None] = Key(
+    "signing",
+    Choice(("glue", "s3tables")),
+    None,
+    "The service of AWS whose requests are signed, with the keys of storage.",
+)
 NAME: Key[str | None] = Key(
     "name", Text(), None, "The name of a SQL catalogue; default.", example="lake"
 )
@@ -87,10 +125,30 @@ USER: Key[str | None] = Key("user", Text(), None, "The user in PostgreSQL.", exa
 PASSWORD: Key[str | None] = Key(
     "password", Text((secret_fault,)), None, "secret://name/key", example="secret://shop/password"
 )
-_CATALOG = (URI, WAREHOUSE, TOKEN, NAME, USER, PASSWORD)
+_OAUTH = (CLIENT_ID, CLIENT_SECRET, OAUTH_URI, SCOPE)
+_AWS = (SIGNING, REGION)
+_CATALOG = (URI, WAREHOUSE, TOKEN, *_OAUTH, *_AWS, NAME, USER, PASSWORD)
 
 
-def _catalog(fields: Fields, _: Reading) -> Settings:
+def _check_login(fields: Fields, reading: Reading) -> None:
+    """A client of REST logs in in one way, which is given in full."""
+    names = {key.name for key in _CATALOG if key.name in fields.nodes}
+    oauth = names & {key.name for key in _OAUTH}
+    aws = names & {key.name for key in _AWS}
+    if oauth and not oauth >= {"client_id", "client_secret"}:
+        message = "client_id and client_secret go together"
+        reading.problems.add(fields.place, "missing-key", message, "give both")
+    if aws and len(aws) < len(_AWS):
+        message = "signing and region go together"
+        reading.problems.add(fields.place, "missing-key", message, "give both")
+    ways = [bool(oauth), bool(aws), "token" in names]
+    if sum(ways) > 1:
+        message = "token, client_id and signing are three ways to log in"
+        reading.problems.add(fields.place, "conflicting-keys", message, "keep one of them")
+
+
+def _catalog(fields: Fields, reading: Reading) -> Settings:
+    _check_login(fields, reading)
     return tuple((f"catalog.{key.name}", fields[key]) for key in _CATALOG if fields[key])
 
 

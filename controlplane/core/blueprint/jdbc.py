@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from controlplane.core.blueprint.common_keys import (
@@ -31,7 +31,12 @@ from controlplane.core.blueprint.value_kinds import (
     wrong_type,
 )
 from controlplane.core.blueprint.yaml_nodes import Node, Scalar
-from dataplane.contract.jdbc_options import SCHEMES, is_refused, refused_parameters
+from dataplane.contract.jdbc_options import (
+    SCHEMES,
+    WRITABLE,
+    is_refused,
+    refused_parameters,
+)
 
 NO_TEXTS: tuple[str, ...] = ()
 
@@ -47,6 +52,15 @@ def _url(text: str) -> Fault | None:
         message = f"there is no connector for databases of {shown(kind)}"
         return Fault("not-supported", message, f"use one of {', '.join(SCHEMES)}")
     return next(filter(None, map(_option, refused_parameters(text))), None)
+
+
+def _written_url(text: str) -> Fault | None:
+    """Also of a database that is only read; that of a secret is refused as it is written to."""
+    kind = text.removeprefix("jdbc:").partition(":")[0]
+    if kind in SCHEMES and kind not in WRITABLE:
+        message = f"databases of {kind} are read and not written"
+        return Fault("not-supported", message, f"use one of {', '.join(WRITABLE)}")
+    return _url(text)
 
 
 def _option(name: str) -> Fault | None:
@@ -183,6 +197,7 @@ READ = Nested(
 
 # --- write --------------------------------------------------------------------------------------
 
+TO_URL = replace(URL, kind=Text((_written_url,)))
 TO_TABLE = Key(
     "table",
     NAMED,
@@ -210,7 +225,7 @@ LAYOUT = Key(
     "fail",
     "What becomes of the table when the dataset's columns change.",
 )
-WRITE_KEYS = (WRITE_CONNECTOR, FROM, URL, TO_TABLE, OPTIONS, MODE, KEY, LAYOUT)
+WRITE_KEYS = (WRITE_CONNECTOR, FROM, TO_URL, TO_TABLE, OPTIONS, MODE, KEY, LAYOUT)
 
 
 def _write(fields: Fields, reading: Reading) -> Write:
@@ -226,9 +241,9 @@ def _write(fields: Fields, reading: Reading) -> Write:
         ("mode", fields[MODE]),
         ("schema_change", fields[LAYOUT]),
         ("table", fields[TO_TABLE]),
-        ("url", fields[URL]),
+        ("url", fields[TO_URL]),
     )
-    place = f"{fields[URL]} {fields[TO_TABLE]}"
+    place = f"{fields[TO_URL]} {fields[TO_TABLE]}"
     return Write("jdbc", fields[FROM], place, "jdbc", fields[OPTIONS], own)
 
 

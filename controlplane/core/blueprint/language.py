@@ -22,8 +22,8 @@ from controlplane.core.blueprint.common_keys import (
 from controlplane.core.blueprint.connectors import READS, WRITES, by_connector
 from controlplane.core.blueprint.distinct_rows import DISTINCT
 from controlplane.core.blueprint.driver_keep import DRIVERS
-from controlplane.core.blueprint.expectations import EXPECT
-from controlplane.core.blueprint.format_options import report_options
+from controlplane.core.blueprint.expectations import EXPECT, with_records
+from controlplane.core.blueprint.format_options import report_options, report_quarantine
 from controlplane.core.blueprint.freshness import FRESHNESS, report_freshness
 from controlplane.core.blueprint.lasting import PIN, VOLATILE, report_misplaced
 from controlplane.core.blueprint.model import Component, Read, Retention, SparkSettings, Write
@@ -37,8 +37,10 @@ from controlplane.core.blueprint.source_refresh import report_unwatched
 from controlplane.core.blueprint.storage import (
     GROUP,
     HIVE_PARTITIONING,
+    LINK_FILES,
     REGEX,
     STORAGE,
+    report_link,
     settings,
     stored,
 )
@@ -109,6 +111,7 @@ READ_KEYS = (
     DELETES,
     REGEX,
     HIVE_PARTITIONING,
+    LINK_FILES,
     GROUP,
     STORAGE,
     MEMBERS,
@@ -121,6 +124,8 @@ READ_KEYS = (
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     report_options(fields, fields[FORMAT], reading)
+    report_quarantine(fields, fields[FORMAT], reading)
+    report_link(fields, fields[FORMAT], reading)
     is_watched = fields[FOLDER_REFRESH].is_watched
     notices = notice_settings(fields, fields[PATH], is_watched=is_watched, reading=reading)
     return Read(
@@ -220,7 +225,7 @@ RETENTION = Key(
     "retention",
     Nested(Section((GENERATIONS, DAYS)), lambda f, _: Retention(f[GENERATIONS], f[DAYS])),
     Retention(),
-    "Which old generations are kept: whichever of the two keeps more.",
+    "Which old generations are kept, by the limit that keeps more.",
 )
 RESOURCES = Key(
     "resources",
@@ -325,7 +330,7 @@ def _component(key: Scalar, node: Node, reading: Reading) -> Component | None:
         priority=fields[PRIORITY],
         resources=cast("Size", fields[RESOURCES]),
         retention=fields[RETENTION],
-        expect=fields[EXPECT],
+        expect=with_records(fields[EXPECT], body, key.place, reading),
         freshness_s=fields[FRESHNESS],
         max_recompute=fields[MAX_RECOMPUTE],
         volatile=fields[VOLATILE],
@@ -380,7 +385,7 @@ class Components:
 
 
 def _named(key: Scalar, node: Node, reading: Reading) -> Component | None:
-    """A component whose name and inside are both checked, whatever is wrong with the other."""
+    """A component. Its name and its inside are both checked, also where one is wrong."""
     with contextlib.suppress(BlueprintRefused):
         NAME.read(as_text(key), reading)
     reading = reading.within(key.text)

@@ -49,7 +49,7 @@ VOLATILE = Key(
     "volatile",
     Lifetime(),
     "",
-    "Results are frozen and shared with nobody; or made anew each day or hour.",
+    "Results are frozen and never shared; or made again each day or hour.",
 )
 PIN = Key(
     "pin",

@@ -48,7 +48,7 @@ class SparkSettings:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Old generations that are kept: whichever of the two keeps more."""
+    """Old generations that are kept, by the limit that keeps more."""
 
     generations: int = 30
     days: int = 30
@@ -191,11 +191,13 @@ class RecomputeLimit:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One expectation on a dataset's rows. Exactly one of `check`, `unique`, `rows` and `late` says
-    something.
+    """One expectation on a dataset's rows. Exactly one of `check`, `unique`, `rows`, `late` and
+    `record_columns` says something.
 
     `text` places the condition of `check`; `rows` are the least and the most of them. `threshold`
     is the share of rows that may fail. `late`: rows are to be on time, by this rule.
+    `record_columns`: records of a source are to fit its schema. Quarantined rows have these columns
+    behind their reason.
     """
 
     name: str
@@ -208,9 +210,12 @@ class Expectation:
     threshold: float
     unique_places: tuple[Position, ...] = field(default=(), compare=False)
     late: EventTime | None = None
+    record_columns: tuple[str, ...] = ()
 
     @property
     def in_words(self) -> str:
+        if self.record_columns:
+            return "records that fit the schema"
         if self.late is not None:
             return f"{self.late.column} at most {self.late.delay_s:g} s behind earlier messages"
         if self.rows is not None:

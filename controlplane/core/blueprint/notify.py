@@ -7,13 +7,16 @@ commands. Does not belong here: when alerts are sent (`core.alerts`).
 from __future__ import annotations
 
 import re
-from typing import cast
+from collections.abc import Iterable, Set
+from typing import cast, get_args
 
 from controlplane.core.blueprint import yaml_reader
 from controlplane.core.blueprint.freshness import Duration
+from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems, shown
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.text_forms import no_link_local
+from controlplane.core.blueprint.text_places import Position
 from controlplane.core.blueprint.value_kinds import (
     Choice,
     Fault,
@@ -23,6 +26,7 @@ from controlplane.core.blueprint.value_kinds import (
     secret_fault,
 )
 from controlplane.core.model.alerts import AFTER_S, OCCASIONS, Channel
+from controlplane.core.model.answers.datasets import TrendMeasure
 from dataplane.contract.jobs import ChannelKind
 
 _URL = re.compile(r"https?://(\[[0-9A-Za-z:.%]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?(/\S*)?")
@@ -68,16 +72,32 @@ ON = Key(
     "on",
     ListOf(Choice(OCCASIONS)),
     OCCASIONS,
-    "What is told; everything by default.",
+    "Occasions that are reported; all by default.",
     example=["failed", "recovered"],
 )
 AFTER = Key(
     "after",
     Duration(),
     AFTER_S,
-    "How long something is late or blocked first.",
+    "How long a dataset is late or blocked before it is reported.",
     example="30m",
     written="10m",
+)
+MEASURES: tuple[TrendMeasure, ...] = get_args(TrendMeasure)
+NO_MEASURES: tuple[TrendMeasure, ...] = ()
+JUMPS = Key(
+    "jumps",
+    ListOf(Choice(MEASURES)),
+    NO_MEASURES,
+    "Measures whose jumps are reported; none by default.",
+    example=["rows", "cost"],
+)
+DATASETS = Key(
+    "datasets",
+    ListOf(Text()),
+    NO_TEXTS,
+    "The only datasets that are reported; all by default.",
+    example=["orders"],
 )
 URL = Key(
     "url",
@@ -143,13 +163,16 @@ def _channel(fields: Fields, reading: Reading) -> Channel:
         if name not in fields.nodes:
             reading.problems.add(fields.place, "missing-key", f"the key {name!r} is missing")
     settings = tuple(sorted((key.name, cast("str | tuple[str, ...]", fields[key])) for key in own))
-    return Channel(to, fields[ON], fields[AFTER], settings)
+    return Channel(
+        to, fields[ON], fields[AFTER], settings, jumps=fields[JUMPS], datasets=fields[DATASETS]
+    )
 
 
 def _kind(kinds: tuple[ChannelKind, ...], keys: tuple[Key[object], ...] = ()) -> Nested[Channel]:
     to = Key("to", Choice(kinds), kinds[0], "webhook, slack or email.", is_required=True)
     return Nested(
-        Section((to, ON, AFTER, *OWN, *keys), first="to", may_hold_secrets=True), _channel
+        Section((to, ON, AFTER, JUMPS, DATASETS, *OWN, *keys), first="to", may_hold_secrets=True),
+        _channel,
     )
 
 
@@ -161,6 +184,20 @@ NOTIFY = Key(
     "Who is told when something fails, is late or blocked.",
     example=[{"to": "slack", "url": "secret://slack/url"}],
 )
+
+
+def report_unknown_datasets(
+    channels: Iterable[Channel], components: Set[str], place: Position, problems: Problems
+) -> None:
+    """Report the datasets of channels that the blueprint does not have. A quarantine belongs to its
+    component."""
+    for channel in channels:
+        for name in channel.datasets:
+            if name.removesuffix(QUARANTINE) not in components:
+                message = f"`notify` names the dataset {shown(name)}, which is no component"
+                hint = problems.guess(name, components) or "write the name of a component"
+                problems.add(place, "unknown-reference", message, hint)
+
 
 _INSTALLATION = Key(
     "notify",

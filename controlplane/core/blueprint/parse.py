@@ -20,7 +20,7 @@ from controlplane.core.blueprint.language import (
     TIMEZONE,
 )
 from controlplane.core.blueprint.model import Blueprint
-from controlplane.core.blueprint.notify import NOTIFY
+from controlplane.core.blueprint.notify import NOTIFY, report_unknown_datasets
 from controlplane.core.blueprint.problems import BlueprintRefused, Problems
 from controlplane.core.blueprint.section_keys import Fields
 from controlplane.core.blueprint.text_places import Position
@@ -53,8 +53,7 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
     """Read one blueprint. `file` names it in places; `files` are the texts of the Python files that
     it names.
 
-    Raises InvalidBlueprint with every problem, in order of place, and nothing else whatever the
-    text.
+    Raises InvalidBlueprint with every problem, in order of place, and nothing else on any text.
     """
     parsed = draft(text, file=file, files=files)
     if parsed.problems:
@@ -64,23 +63,28 @@ def parse(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) 
 
 
 def draft(text: str | bytes, *, file: str, files: Mapping[str, str] = NO_FILES) -> Draft:
-    """As `parse`, but problems are part of the answer. Never raises, whatever the text."""
+    """As `parse`, but problems are part of the answer. Never raises, on any text."""
     problems = Problems()
     fields = _fields(text, file, files, problems)
     if fields is None:
         return Draft(_name_line(text), Position(file, 1, 1), None, frozenset(), problems.in_order)
     name, place = _named(fields)
+    components = fields[COMPONENTS]
+    if NOTIFY.name in fields.nodes and not components.unsound:
+        names = {component.name for component in components.components}
+        notify = fields.nodes[NOTIFY.name][0].place
+        report_unknown_datasets(fields[NOTIFY], names, notify, problems)
     blueprint = Blueprint(
         dataflow=name,
         description=fields[DESCRIPTION],
         timezone=fields[TIMEZONE],
         spark=fields[SPARK],
-        components=fields[COMPONENTS].components,
+        components=components.components,
         file=file,
         drivers=fields[DRIVERS],
         notify=fields[NOTIFY],
     )
-    return Draft(name, place, blueprint, fields[COMPONENTS].unsound, problems.in_order)
+    return Draft(name, place, blueprint, components.unsound, problems.in_order)
 
 
 def _named(fields: Fields) -> tuple[str, Position]:

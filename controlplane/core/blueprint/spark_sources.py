@@ -33,6 +33,7 @@ from controlplane.core.blueprint.value_kinds import (
     Text,
 )
 from controlplane.core.blueprint.yaml_nodes import Items
+from dataplane.contract.maven_coordinates import COORDINATES, MOST_PACKAGES, is_pinned
 
 LONGEST_VALUE = 200  # characters; a partition key has up to nine of each
 NO_TEXTS: tuple[str, ...] = ()
@@ -58,12 +59,26 @@ def _option_text(text: str) -> Fault | None:
     return Fault("invalid-value", f"a value has 1 to {LONGEST_VALUE} characters: {shown(text)}")
 
 
+def _coordinates(text: str) -> Fault | None:
+    if is_pinned(text):
+        return None
+    message = f"{shown(text)} does not name one version of a package"
+    return Fault("invalid-value", message, "group:artifact:version, without a snapshot or a range")
+
+
 FORMAT: Key[str | None] = Key(
     "format",
     Text((_format,)),
     None,
     "The name of a source that the operator allows (HEADGATE_SPARK_FORMATS).",
     example="mongodb",
+)
+PACKAGES = Key(
+    "packages",
+    ListOf(Text((_coordinates,), pattern=f"^{COORDINATES}$")),
+    NO_TEXTS,
+    "Packages of Maven with the source, that the operator allows (HEADGATE_SPARK_PACKAGES).",
+    example=["org.mongodb.spark:mongo-spark-connector_2.13:10.5.0"],
 )
 PYTHON = Key(
     "python",
@@ -131,17 +146,20 @@ def _read(fields: Fields, reading: Reading) -> Read:
     if SCHEMA.name not in fields.nodes:
         message = "the key 'schema' is missing; a worker lists, which has no Spark to find columns"
         reading.problems.add(fields.place, "missing-key", message, "schema: id BIGINT, name STRING")
+    packages = _packages(fields, reading)
     settings: dict[str, ParamValue | tuple[str, ...]] = {
         "format": fields[FORMAT],
         "row_schema": fields[SCHEMA],
         "source": fields[SOURCE],
         "version": fields[VERSION],
+        **({"packages": packages} if packages else {}),
         **dict(fields[PARTITIONS]),
         **_code(fields, reading),
     }
     references = [pair for pair in fields[OPTIONS] if pair[1].startswith("secret://")]
     identity = {
         **{name: settings.get(name) for name in ("code", "format", "option", "source")},
+        "packages": " ".join(packages),
         # They may say which place is read. Options with references are no part of identities
         "references": json.dumps(references) if references else None,
     }
@@ -160,6 +178,22 @@ def _read(fields: Fields, reading: Reading) -> Read:
     )
 
 
+def _packages(fields: Fields, reading: Reading) -> tuple[str, ...]:
+    """The listed packages in the order of their names."""
+    packages, place = tuple(sorted(fields[PACKAGES])), fields.place_of(PACKAGES)
+    if place is None:
+        return ()
+    if FORMAT.name not in fields.nodes:
+        message = "packages hold a source that is read by its name"
+        reading.problems.add(place, "conflicting-keys", message, "format: mongodb")
+    if len(packages) > MOST_PACKAGES:
+        message = f"a source has up to {MOST_PACKAGES} packages; these are {len(packages)}"
+        reading.problems.add(
+            place, "invalid-value", message, "their dependencies come by themselves"
+        )
+    return packages
+
+
 def _code(fields: Fields, reading: Reading) -> Mapping[str, ParamValue]:
     """The user's modules, where there are some."""
     if not fields.present((FILE, PYTHON)):
@@ -176,6 +210,7 @@ READ = Nested(
         (
             READ_CONNECTOR,
             FORMAT,
+            PACKAGES,
             FILE,
             PYTHON,
             MODULES,

@@ -17,6 +17,7 @@ from controlplane.core.blueprint.value_kinds import (
     Whole,
     secret_fault,
 )
+from dataplane.contract.jobs import LINK
 from dataplane.contract.limits import REGEX_BYTES
 
 LONGEST_REGEX = 1000
@@ -24,7 +25,7 @@ NOTHING: Settings = ()
 
 
 def _regex(text: str) -> Fault | None:
-    """RE2 matches in time linear in the name, whatever the expression; so it has no look-around and
+    """RE2 matches each expression in time linear in the name; so it has no look-around and
     no `\\1`."""
     if not text or len(text) > LONGEST_REGEX:
         return Fault(
@@ -73,7 +74,15 @@ HIVE_PARTITIONING: Key[bool | None] = Key(
     "earlier versions.",
     example=False,
 )
-_SECRET = Text((_reference,))
+SECRET = Text((_reference,))  # a reference; a plain text where it is no secret
+LINK_FILES: Key[bool] = Key(
+    LINK,
+    Flag(),
+    False,
+    "Whether Parquet files in the store of the lake become files of the lake as they are, where "
+    "their columns and types are those of the dataset.",
+    example=True,
+)
 ENDPOINT: Key[str | None] = Key(
     "endpoint",
     Text(
@@ -91,14 +100,14 @@ REGION: Key[str | None] = Key(
     example="eu-central-1",
 )
 ACCESS_KEY: Key[str | None] = Key(
-    "access_key_id", _SECRET, None, "secret://name/key", example="secret://shop/id"
+    "access_key_id", SECRET, None, "secret://name/key", example="secret://shop/id"
 )
 SECRET_KEY: Key[str | None] = Key(
-    "secret_access_key", _SECRET, None, "secret://name/key", example="secret://shop/key"
+    "secret_access_key", SECRET, None, "secret://name/key", example="secret://shop/key"
 )
 TOKEN: Key[str | None] = Key(
     "session_token",
-    _SECRET,
+    SECRET,
     None,
     "secret://name/key, for credentials that end.",
     example="secret://shop/session",
@@ -178,6 +187,15 @@ def stored(fields: Fields, path: str, reading: Reading) -> Settings:
     return fields[STORAGE]
 
 
+def report_link(fields: Fields, file_format: str, reading: Reading) -> None:
+    """Report `link` of files that no fragment has."""
+    for misplaced in fields.present((LINK_FILES,)) if file_format != "parquet" else ():
+        message = "'link' belongs to files of format parquet"
+        reading.problems.add(
+            misplaced.place, "conflicting-keys", message, "the files of the lake are Parquet"
+        )
+
+
 def settings(fields: Fields, path: str, reading: Reading) -> Settings:
     """What these keys of a read come to; nothing where none is given."""
     for extra in fields.present((GROUP,)) if "partition" in fields.nodes else ():
@@ -186,4 +204,5 @@ def settings(fields: Fields, path: str, reading: Reading) -> Settings:
             extra.place, "conflicting-keys", message, "either says what a partition is"
         )
     regex = (("regex", fields[REGEX]),) if fields[REGEX] is not None else ()
-    return tuple(sorted((*stored(fields, path, reading), *fields[GROUP], *regex)))
+    link = ((LINK, True),) if fields[LINK_FILES] else ()
+    return tuple(sorted((*stored(fields, path, reading), *fields[GROUP], *regex, *link)))

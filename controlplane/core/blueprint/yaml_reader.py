@@ -134,7 +134,7 @@ def _events(source: str, file: str, problems: Problems) -> Iterator[yaml.Event]:
 
 
 class _Mark(Protocol):
-    """A position, in whatever class the parser has for it."""
+    """A position, in the parser's own class."""
 
     line: int
     column: int

@@ -75,6 +75,8 @@ def _compiled(
         late = {"column": rule.column, "delay_us": rule.delay_us, "ahead_us": rule.max_ahead_us}
         fails = expectation.on_fail == "fail"
         return CompiledCheck(expectation, digest("late/1", **late, fails=fails, **common), None)
+    if expectation.record_columns:
+        return CompiledCheck(expectation, digest("records/1", **common), None)
     if not expectation.check:
         columns = sorted(expectation.unique)
         return CompiledCheck(expectation, digest("unique/1", columns=columns, **common), None)
@@ -117,9 +119,10 @@ def quarantine_logic(logic: bytes) -> bytes:
     return digest("quarantine/1", logic=logic)
 
 
-def with_reason(schema: Schema) -> Schema:
-    """The schema of rows that are quarantined from a dataset with this schema."""
-    return struct_of([*schema["fields"], field_of(REASON, "string")])
+def with_reason(schema: Schema, checks: Iterable[CompiledCheck] = ()) -> Schema:
+    """The schema of rows that are quarantined from a dataset with this schema and these checks."""
+    names = [REASON, *(name for check in checks for name in check.of.record_columns)]
+    return struct_of([*schema["fields"], *(field_of(name, "string") for name in names)])
 
 
 def drop_job(checks: Iterable[CompiledCheck], spark: JobSparkSettings) -> DropRules | None:
@@ -132,6 +135,8 @@ def _rule(check: CompiledCheck) -> DropRule:
     rule: DropRule = {"id": check.id.hex(), "name": check.name, "check": check.of.check}
     if check.quarantines:
         rule["quarantine"] = True
+    if check.of.record_columns:
+        rule["record_columns"] = list(check.of.record_columns)
     if (late := check.of.late) is not None:
         rule["late"] = {
             "column": late.column,

@@ -162,7 +162,7 @@ def _by_types(
     *,
     windows: bool,
 ) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-    """One input is read by its own columns whatever their types are. With several inputs, a key
+    """One input is read by its own columns of any type. With several inputs, a key
     might have another text in each; and a window is over times, or over texts of them."""
     sides = [slot for slot in by_key if slot.mode == "by"]
     if len(sides) == 1 and not windows:

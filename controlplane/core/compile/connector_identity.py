@@ -69,11 +69,19 @@ def logic_options(read: Read) -> dict[str, str]:
     return options
 
 
+def listed_metadata(read: Read) -> tuple[str, ...]:
+    """The metadata of files that enters rows, so it is part of what identifies their partitions.
+    Quarantined records name their file."""
+    if not is_files(read) or read.on_bad_record != "quarantine":
+        return read.metadata
+    return tuple({*read.metadata, "name"})
+
+
 def listing_id(read: Read, location: str) -> bytes:
     """Equal places that are listed in the same way share the listing."""
     if is_files(read):
         files = ids.listing_id(
-            location, read.format, dict(read.options), read.partition, tuple(read.metadata)
+            location, read.format, dict(read.options), read.partition, listed_metadata(read)
         )
         return (
             digest("files-listing/1", listing=files, settings=dict(read.settings))

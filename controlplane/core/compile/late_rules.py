@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controlplane.core.blueprint import Component, SqlTransform
 from controlplane.core.blueprint.late_expansion import query_of
+from controlplane.core.compile.compiled_checks import CompiledCheck
 from controlplane.core.compile.nodes import Node, Slot
 from controlplane.core.errors import Problem
 
@@ -26,9 +27,14 @@ def problems(
 
 def _kept_rule(node: Node) -> object:
     """The rule of event times of a topic that has all rows, and leaves late ones to others."""
-    if not node.is_source or any(check.is_drop for check in node.checks):
+    if not node.is_source or any(_takes_rows_out(check) for check in node.checks):
         return None
     return node.read.event_time if node.read.keeps_late_rows else None
+
+
+def _takes_rows_out(check: CompiledCheck) -> bool:
+    """A bad record is no row: it has no time, and makes no other row late."""
+    return check.is_drop and not check.of.record_columns
 
 
 def _is_plain(component: Component, slots: Sequence[Slot]) -> bool:

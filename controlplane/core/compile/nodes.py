@@ -113,7 +113,7 @@ class Source:
     declared: Schema | None
     timezone: str
     spark: JobSparkSettings
-    reading: bytes  # the logic without the rows that it drops, whatever the version
+    reading: bytes  # the logic without the rows that it drops, of any version
     checks: tuple[CompiledCheck, ...] = ()
     # `parse` of versions that did not ask files for their types; of a topic with event times: with or
     # without `late: keep`
@@ -150,7 +150,7 @@ class Source:
     def with_metadata(self, schema: Schema) -> Schema:
         extra = struct(metadata_fields(self.read.metadata).items())
         extended = append_columns(schema, [f["name"] for f in extra["fields"]], extra)
-        return compiled_checks.with_reason(extended) if self.output else extended
+        return compiled_checks.with_reason(extended, self.checks) if self.output else extended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 A redirect names the place alone: a path, a table or a topic. Server, credentials and format are
 those of the component. A redirect must not write to a place that another component may read or
 write. Unless two places are certain to differ, they count as the same: names of tables and topics
-are compared whatever the server is, and a folder within another component's folder belongs to that
+are compared without their servers, and a folder within another component's folder belongs to that
 component.
 """
 
@@ -43,7 +43,7 @@ class Place:
             return False
         if self.kind == "path":
             return _holds(self.name, other.name) or _holds(other.name, self.name)
-        # In whatever schema
+        # In any schema
         if self.kind == "table" and not ("." in self.name and "." in other.name):
             return self.name.rpartition(".")[2] == other.name.rpartition(".")[2]
         return self.name == other.name

@@ -12,7 +12,7 @@ from controlplane.core.python.volatility import VolatileCode
 from controlplane.core.python.volatility_advice import cure
 
 CODE = "undeclared-volatile"
-_FOLLOWS = "results are frozen as they first come out and shared with nobody"
+_FOLLOWS = "results are frozen as they first come out, and never shared"
 _CLOCK = f"the clock of Python code is the machine's, not the plan's `as_of`; {_FOLLOWS}"
 _DECLARE = "declare `volatile: true | daily | hourly`"
 

@@ -1,6 +1,6 @@
 """Faults of tests that can be found without running them.
 
-A stored blueprint runs whatever its tests say, so these are problems of `validate` and of `test`
+A stored blueprint runs also if its tests fail, so these are problems of `validate` and of `test`
 only. Does not belong here: the form of tests, which every blueprint has to keep to.
 """
 

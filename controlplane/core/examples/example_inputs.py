@@ -10,7 +10,7 @@ from controlplane.core.blueprint.example_model import ExampleRow, Given, Plain
 from controlplane.core.compile.nodes import Node, Transform
 from dataplane.contract.schemas import Schema, Type, field_of, struct_of
 
-PREVIOUS: Final = "previous"  # the partition before, whatever the code calls it
+PREVIOUS: Final = "previous"  # the partition before, under any name in the code
 
 
 def input_names(node: Transform) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from controlplane.core.compile.nodes import Desired, Node, paused_by
 from controlplane.core.explain.change_authors import Audit
 from controlplane.core.explain.upstream import upstream
 from controlplane.core.plan import Decision
+from controlplane.core.plan.checks.check_sums import EXPECTATION_FAILED
 from controlplane.core.plan.plan_values import in_words
 
 LOOKED_AT = 1_000  # datasets, nearest first
@@ -134,6 +135,10 @@ def _failed(decision: Decision) -> HeldUp:
     sentence = ": ".join(part for part in (decision.reason, *first) if part)
     if error is None:
         return HeldUp(decision.dataset, sentence)
+    if error["condition"] == EXPECTATION_FAILED:
+        rows = f"headgate checks {decision.dataset}"
+        fix = f"correct the rows or the expectation; `{rows}` shows rows that fail"
+        return HeldUp(decision.dataset, sentence, fix, (rows,))
     again = f"headgate retry {decision.dataset}"
     if error["kind"] == "user":
         return HeldUp(decision.dataset, sentence, f"correct it and apply; or `{again}`", (again,))

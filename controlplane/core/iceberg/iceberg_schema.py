@@ -4,8 +4,8 @@ https://iceberg.apache.org/spec/#schemas-and-data-types
 
 Our files carry no ids: a reader finds a column in a file by its name. So the id of a field is made
 of its path and of the family of its type, and of nothing else. It is the same in every generation
-and every branch, whatever else changes. A column that comes back is the same one, as in our own
-reads; one of the same name whose type is of another family is another.
+and every branch, also if other columns change. A column that comes back is the same one, as in our
+own reads; one of the same name whose type is of another family is another.
 """
 
 from __future__ import annotations

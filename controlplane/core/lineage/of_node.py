@@ -64,7 +64,7 @@ class NodeLineage:
     over_reported: tuple[str, ...] = ()
 
     def column(self, name: str) -> str | None:
-        """As it is written, of a name in whatever case."""
+        """As it is written, of a name in any case."""
         if name in self.fields:
             return name
         return next(

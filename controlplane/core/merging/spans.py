@@ -115,7 +115,7 @@ def split(text: str, files: Mapping[str, str] = NO_FILES) -> BlueprintParts | No
 
 
 def definitions(text: str, files: Mapping[str, str] = NO_FILES) -> dict[str, Meaning]:
-    """What each component says, by name, whatever its layout; none if the text is no blueprint."""
+    """What each component says, by name, without its layout; none if the text is no blueprint."""
     return {key.text: _of_component(node, files) for key, node in _components(_root(text))}
 
 

@@ -17,7 +17,7 @@ class Deposed(Exception):
     """Another process holds the lease by now: nothing is written under the old one."""
 
     def __init__(self, name: str, epoch: int) -> None:
-        super().__init__(f"the lease {name} of epoch {epoch} is somebody else's by now")
+        super().__init__(f"the lease {name} of epoch {epoch} has another holder by now")
 
 
 @dataclass(frozen=True, slots=True)

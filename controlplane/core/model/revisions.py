@@ -9,7 +9,7 @@ from typing import Final
 MAIN = "main"  # the branch that is always there
 
 # A component has the defaults of the edition of the language in which it was made; its uid names
-# the edition. So existing components keep their rows, whatever later editions do.
+# the edition. So existing components keep their rows under later editions.
 FOLDERS: Final = 2  # folders `key=value` of files are columns
 NEWEST_EDITION: Final = FOLDERS
 _EDITION = "+"  # before its number, from the second on

@@ -83,7 +83,7 @@ class PartialState:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedRun:
-    """What a run under way reads: it is finished on that, whatever comes meanwhile.
+    """What a run under way reads: it is finished on that, not on what comes meanwhile.
 
     `states` are those of the inputs, by slot (their `seq`). A read component has none: it reads the
     listing whose root stands in its `cut`.

@@ -147,7 +147,19 @@ def decide_all(deciding: Mapping[str, Deciding[Decision]], world: Snapshot) -> d
     return {dataset: decided[dataset] for dataset in deciding}
 
 
-def _resume(generator: Deciding[Decision], answer: Answer) -> Ask:
+def decide(deciding: Deciding[T], world: Snapshot) -> T:
+    """The value of one of them. What it raises is raised."""
+    answer: Answer = None
+    while True:
+        try:
+            ask = _resume(deciding, answer)
+        except StopIteration as end:
+            decided: T = end.value
+            return decided
+        answer = _answers({"": ask}, world)[""]
+
+
+def _resume(generator: Deciding[Any], answer: Answer) -> Ask:
     return (
         generator.throw(answer.reason)
         if isinstance(answer, _Unanswered)

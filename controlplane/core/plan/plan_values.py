@@ -239,6 +239,9 @@ class Snapshot(Protocol):
     def forced(self, dataset: str) -> int:
         """A number that grows whenever its results are to be computed again; 0 if never."""
 
+    def forced_at(self, dataset: str, partition: str) -> int:
+        """The number of one partition: it stays where only others are to be computed again."""
+
 
 @dataclass(slots=True)
 class Planning:

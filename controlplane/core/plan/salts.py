@@ -24,7 +24,8 @@ _NAME = "/salt"  # behind a dataset's name: no dataset has a slash
 
 @dataclass(frozen=True, slots=True)
 class Salt:
-    """`force` grows; `is_pinned`: the code that runs is not that of the logic."""
+    """`force` grows, also where only a range of partitions is forced. `is_pinned`: the code that
+    runs is not that of the logic."""
 
     period: str = ""
     force: int = 0
@@ -62,7 +63,14 @@ def of(planning: Planning, node: Source | Transform) -> SaltOf:
     salt = _salt(planning, node)
     if not node.is_volatile and not salt.encoded:
         return lambda _: None
-    return lambda key: ids.salt(node.uid, key, salt.period, salt.force, is_pinned=salt.is_pinned)
+
+    def salt_of(partition: str) -> bytes | None:
+        own = replace(salt, force=planning.world.forced_at(node.maker, partition))
+        if not node.is_volatile and not own.encoded:
+            return None
+        return ids.salt(node.uid, partition, own.period, own.force, is_pinned=own.is_pinned)
+
+    return salt_of
 
 
 def of_output(planning: Planning, node: Source | Transform) -> bytes | None:

@@ -26,17 +26,47 @@ _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "
 _TURNED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _MONTH: Final = re.compile(r"(\d{4})-(\d\d)", re.ASCII)
 _YEAR: Final = re.compile(r"\d{4}", re.ASCII)
+# Types of which each value has one text in keys
+_CERTAIN_TEXTS: Final = (*_INTEGERS, "string", "date", "boolean")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
     """Bounds of one column in some rows. `low` and `high` hold all values that are not NULL; None:
-    not known. `may_be_null`, `may_have_value`: False only where it is certain."""
+    not known. `may_be_null`, `may_have_value`: False only where it is certain. `texts`: bounds of
+    the values as partition keys write them."""
 
     low: Bound | None = None
     high: Bound | None = None
     may_be_null: bool = True
     may_have_value: bool = True
+    texts: KeyTexts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTexts:
+    """The least and the greatest text of a column in a range of partition keys. Keys are ordered by
+    such texts, and not by values: `10` comes before `9`. `end` stands behind a text in a key."""
+
+    low: str
+    high: str
+    end: str
+
+    def may_be(self, constant: Bound | None) -> bool:
+        """Whether a key of the range may have this value. True where its text is not certain."""
+        if isinstance(constant, bool):
+            text = str(constant).lower()
+        elif isinstance(constant, int | str):
+            text = str(constant)
+        elif isinstance(constant, date) and not isinstance(constant, datetime):
+            text = constant.isoformat()
+        else:
+            return True
+        try:
+            segment = encode_segment(text)
+        except UnicodeEncodeError:  # half a surrogate pair, which is in no key
+            return False
+        return self.low <= segment + self.end <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +128,8 @@ def _compares(bounds: ColumnBounds, operator: str, value: PredicateValue) -> boo
     if not bounds.may_have_value:
         return False
     constant, low, high = plain(value), bounds.low, bounds.high
+    if operator == "eq" and bounds.texts is not None and not bounds.texts.may_be(constant):
+        return False
     if low is None or high is None or constant is None:
         return True
     if isinstance(constant, float):
@@ -260,3 +292,48 @@ def _until(year: int, month: int, months: int) -> tuple[date | None, date | None
         return date(year, month, 1), date(after // 12, after % 12 + 1, 1) - timedelta(days=1)
     except ValueError:
         return None, None
+
+
+# --- bounds from a range of keys
+
+
+def of_key_range(low: str, high: str, parts: Sequence[PartitionKeyPart], schema: Schema) -> Known:
+    """By the texts of columns in the keys from `low` to `high`, both included. All of these keys
+    have the parts in common that stand before the first part that differs."""
+    types = _types(schema)
+    bounds: dict[str, ColumnBounds] = {}
+    # The least text after a key counts as the key
+    least_segments = low.removesuffix("\0").split("/")
+    for i, (part, least, greatest) in enumerate(
+        zip(parts, least_segments, high.split("/"), strict=False)
+    ):
+        form = f"{encode_segment(part.name)}="
+        # NULL, or keys of another form
+        if not least.startswith(form) or not greatest.startswith(form):
+            break
+        ends = least.removeprefix(form), greatest.removeprefix(form)
+        kind = types.get(part.column)
+        if least != greatest:
+            end = "/" if i < len(parts) - 1 else ""
+            bounds[part.column] = _of_texts(*ends, end, part.granule, kind)
+            break
+        [text] = column_texts(least)
+        bounds[part.column] = _of_text(text, part.granule, kind)
+    return lambda column: bounds.get(column, _UNKNOWN)
+
+
+def _of_texts(least: str, greatest: str, end: str, granule: str, kind: Type | None) -> ColumnBounds:
+    """The bounds by texts that differ, as keys write them; `end` stands behind them."""
+    if granule == BUCKET:
+        return ColumnBounds(may_be_null=False)
+    texts = None
+    if not granule and kind in _CERTAIN_TEXTS:
+        texts = KeyTexts(least + end, greatest + end, end)
+    if kind != "date":
+        return ColumnBounds(may_be_null=False, texts=texts)
+    # Days, months and years are ordered as their texts are
+    first, _ = _span(least, kind)
+    _, last = _span(greatest, kind)
+    if first is None or last is None:
+        return ColumnBounds(may_be_null=False, texts=texts)
+    return ColumnBounds(first, last, may_be_null=False, texts=texts)

@@ -81,7 +81,7 @@ def _in_lists(kind: Type) -> Type:
 
 def lacking_fields(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     """The nested fields among an object's own columns that the schema lacks. A column that is no
-    struct in the schema takes whatever is in it."""
+    struct in the schema takes any fields."""
     kinds = types(schema)
     return tuple(
         dict.fromkeys(c for c in columns if NESTED in c and _is_lacking(kinds, c.split(NESTED)))

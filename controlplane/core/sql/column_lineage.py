@@ -345,7 +345,7 @@ class _Any(dict[str, Value]):
         super().__init__()
         self._made = made
 
-    def get(self, _name: str, _default: object = None) -> Value:  # whatever it is called
+    def get(self, _name: str, _default: object = None) -> Value:  # a table of any name
         return self._made
 
 

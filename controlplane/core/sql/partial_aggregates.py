@@ -2,7 +2,7 @@
 
 Integers, decimals and all that has an order come out equal. Doubles are added in the order of their
 values, so that the same parts always give the same sum; it may differ in its last digits from that
-of a query over everything, which Spark adds up in whatever order tasks end. Types and rounding
+of a query over everything, which Spark adds up in the order in which tasks end. Types and rounding
 follow Spark's Sum and Average.
 """
 

@@ -2,7 +2,7 @@
 digest.
 
 A Merkle tree in which a hash of the keys alone decides where nodes end (`shape`). So equal maps
-have equal roots, whatever their history, and maps that differ little share nearly all nodes. Every
+have equal roots after any history, and maps that differ little share nearly all nodes. Every
 function takes a `NodeStore` and reads nodes in batches; large results are streamed. Over a
 `NodeCache` a node is read and decoded once; `warm` reads ahead for many trees at a time. Keys are
 any text without lone surrogates, ordered by code point, which is the order of their UTF-8 bytes. A

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from typing import TypeAlias
 
 from controlplane.core.tree.codec import Node
 from controlplane.core.tree.tree_values import (
@@ -31,18 +32,27 @@ from controlplane.core.tree.walk import (
 AHEAD = 2048
 """Nodes that are read at a time where all are kept."""
 
+MayHold: TypeAlias = Callable[[str, str], bool]
+"""Whether a wanted key may lie between two texts, both included."""
+
 
 def scan(
-    nodes: NodeStore, root: bytes, start: str = "", stop: str | None = None, prefix: str = ""
+    nodes: NodeStore,
+    root: bytes,
+    start: str = "",
+    stop: str | None = None,
+    prefix: str = "",
+    may_hold: MayHold | None = None,
 ) -> Iterator[Entry]:
-    """The entries with start <= key < stop and this prefix, in key order."""
+    """The entries with start <= key < stop and this prefix, in key order. Nodes whose range of keys
+    `may_hold` rules out are not read."""
     start, end = max(start, prefix), _least(stop, _after_prefix(prefix))
 
     def pick(ref: NodeRef, node: Node) -> Iterator[NodeRef]:
-        return (
-            child(ref, node, i)
-            for i in range(bisect_left(node.keys, start), _children_before(node, end))
-        )
+        for i in range(bisect_left(node.keys, start), _children_before(node, end)):
+            below = child(ref, node, i)
+            if may_hold is None or may_hold(below.low, below.last):
+                yield below
 
     for _, leaf in leaves(nodes, root, pick):
         last = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
@@ -104,7 +114,7 @@ def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None
     """Read all nodes on the paths to these keys below these roots: level by level, over all trees
     at once.
 
-    Through a cache that holds them, whatever then reads or edits these keys reads nothing. No keys:
+    Through a cache that holds them, later reads and edits of these keys read nothing. No keys:
     the root only.
     """
     trees = [(root, touching(keys, keys)) for root, keys in paths if root != EMPTY_ROOT]

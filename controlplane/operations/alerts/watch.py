@@ -9,7 +9,7 @@ from controlplane.core import alerts
 from controlplane.core.alerts import Channels, News
 from controlplane.core.model.alerts import Alert, Channel
 from controlplane.core.model.events import Event
-from controlplane.operations.alerts import ages, channels, conditions, outbox
+from controlplane.operations.alerts import ages, channels, conditions, jumps, outbox
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age
 from controlplane.operations.inspect.overview import as_known
@@ -30,6 +30,7 @@ class Watch:
         )
         self._open_alerts: tuple[Alert, ...] | None = None
         self._changes = data_age.LastChanges()
+        self._jumps = jumps.SeenJumps()
         self._is_sending = True  # there may be messages of an earlier term
         self.is_under_way = False  # a message waits to be sent for the first time
 
@@ -68,13 +69,19 @@ class Watch:
                 if decisions
                 else {}
             )
+            measures = channels.measures_reported(flows, (d.dataset for d in decisions))
+            jumping = self._jumps.conditions(tx, self._branch, facts.states, measures)
             open_alerts = [a for a in self._open_alerts if a.dataset in mine]
+            jump_texts = {key: jump.text for key, jump in jumping.items()}
             news = alerts.look(
                 self._branch,
                 open_alerts,
-                {**current, **ages.late_datasets(ages_by_dataset)},
+                {**current, **ages.late_datasets(ages_by_dataset), **jump_texts},
                 flows,
                 tx.now(),
+                {key: jump.began_at for key, jump in jumping.items()},
             )
             news.forgotten += [a for a in self._open_alerts if a.dataset not in nodes.nodes]
-            return news, flows, ages.events(self._branch, open_alerts, news, ages_by_dataset)
+            events = ages.events(self._branch, open_alerts, news, ages_by_dataset)
+            events += jumps.events(self._branch, open_alerts, news)
+            return news, flows, events

@@ -46,7 +46,7 @@ def create(
     publish: bool = False,
 ) -> BranchAnswer:
     """A branch of another one. `days`: None keeps it until it is deleted. `redirect`: where write
-    components write to, by component. `pinned`: it sees main as it is now, whatever comes there
+    components write to, by component. `pinned`: it sees main as it is now, not what comes there
     later; so does each branch of a pinned one. `publish`: datasets of its own also become Delta
     tables, which go with it. Raises BranchExists, BadRedirect, and NotFound for the source."""
     with ctx.begin() as tx:

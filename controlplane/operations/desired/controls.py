@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Desired, Source, paused_by
-from controlplane.core.errors import NotFound
+from controlplane.core.errors import NotFound, TooManyRanges
+from controlplane.core.model import forces
 from controlplane.core.model.answers import PauseAnswer, RefreshAnswer, RetryAnswer
 from controlplane.core.model.events import Event
+from controlplane.core.model.forces import KeyRange
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
 from controlplane.operations.desired import holds, schema_pins
@@ -29,13 +31,14 @@ def refresh(
     *,
     accept_deletes: bool = False,
     force: bool = False,
+    partitions: KeyRange | None = None,
     schema: bool = False,
 ) -> RefreshAnswer:
     """List the sources of the target and of its upstream again. `force`: recompute the target, even
-    where its results are known. `schema`: infer the columns of its sources again. Raises
-    NothingPinned."""
+    where its results are known. `partitions`: of one dataset, recompute only these. `schema`: infer
+    the columns of its sources again. Raises NothingPinned, NotFound, TooManyRanges."""
     how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
-    return ask_refresh(ctx, branch, target, **how)[0]
+    return ask_refresh(ctx, branch, target, partitions=partitions, **how)[0]
 
 
 def ask_refresh(
@@ -45,6 +48,7 @@ def ask_refresh(
     *,
     accept_deletes: bool = False,
     force: bool = False,
+    partitions: KeyRange | None = None,
     schema: bool = False,
 ) -> tuple[RefreshAnswer, ListingRequests]:
     """As `refresh`, and also returns the requested listings, for a caller that waits for them."""
@@ -59,10 +63,18 @@ def ask_refresh(
             tx, branch, reads, accept_deletes=accept_deletes
         )
         refreshed = [] if is_pinned(tx, branch) else reads
-        forced = _forced(nodes, chosen) if force else []
-        if forced:
+        forced = _forced(nodes, chosen) if force or partitions else []
+        if partitions:
+            force_partitions(tx, branch, forced, partitions)
+        elif forced:
             tx.blueprints.force(branch, forced)
-        how = {"accept_deletes": accept_deletes, "force": force, "schema": schema}
+        how: dict[str, object] = {
+            "accept_deletes": accept_deletes,
+            "force": force,
+            "schema": schema,
+        }
+        if partitions:
+            how["partitions"] = partitions._asdict()
         _note(ctx, tx, branch, "refresh", target, how)
     ctx.wake()
     answer: RefreshAnswer = {
@@ -79,6 +91,30 @@ def _forced(nodes: Desired, chosen: list[str]) -> list[str]:
     """Those of the chosen that are made by tasks, under the names of their makers."""
     makers = {node.maker for d in chosen if (node := nodes.nodes[d]).has_rows}
     return [d for d in nodes.order if d in makers]
+
+
+def force_partitions(tx: Tx, branch: str, forced: Sequence[str], within: KeyRange) -> None:
+    """Have these partitions of one dataset computed again, and no others. Raises NotFound,
+    TooManyRanges."""
+    if len(forced) != 1:
+        raise NotFound("a range of partitions is of one dataset with rows: name it as target")
+    [dataset] = forced
+    state = tx.states.find(branch, dataset)
+    root = state.root if state else tree.EMPTY_ROOT
+    stop = None if within.last is None else tree.after(within.last)
+    # An output without partitions has the empty key
+    start = within.first or tree.after("")
+    if next(tree.scan(tx.nodes, root, start, stop), None) is None:
+        raise NotFound(f"{dataset} has no partition in this range in branch {branch}")
+    last = tree.last(tx.nodes, root)
+    assert last is not None
+    number = tx.blueprints.forces(branch).get(dataset, 0)
+    if len(forces.chain(tx.blueprints.forced_ranges(), number)) >= forces.MOST_RANGES:
+        raise TooManyRanges(
+            f"{forces.MOST_RANGES} ranges of {dataset} were computed again one by one:"
+            f" compute it as a whole once (headgate refresh {dataset} --force)"
+        )
+    tx.blueprints.force_range(branch, dataset, start, within.last or last.key)
 
 
 def retry(

@@ -78,7 +78,7 @@ def change(ctx: Context, name: str, columns: str | None = None) -> FeedEntry:
         if lost:
             raise BadFeed(
                 f"feed {name} promises more than that: {'; '.join(lost)}. A contract takes further columns and wider "
-                "types; bring these back, or offer the dataset as another feed, and end this one once nobody reads it"
+                "types; bring these back, or offer the dataset as another feed, and end this one once it has no readers"
             )
         if contract != feed.columns:
             tx.feeds.put(replace(feed, columns=contract))

@@ -15,8 +15,8 @@ from controlplane.operations.desired.blueprints import SentBlueprint
 def begin(
     ctx: Context, branch: str, sources: Sequence[SentBlueprint], *, accept_deletes: bool = False
 ) -> RunBegun:
-    """Store these dataflows and list every source of theirs and of their upstream, whatever
-    `refresh` says.
+    """Store these dataflows and list every source of theirs and of their upstream, without
+    regard to `refresh`.
 
     Tasks that had failed before are reported and not yet retried: the new listings may replace
     them. Raises as `blueprints.apply`, and then nothing was stored.

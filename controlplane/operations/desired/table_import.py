@@ -6,6 +6,8 @@
       |
     copying         a dataflow of its own, `import_shop_totals`, reads the table and partitions its
       |             rows as the component does. Nothing of the component has changed so far
+    verifying       if requested: the code computes a sample of partitions (`import_sample`). Where
+      |             one differs, nothing is imported
     imported        one transaction: the component gets a salt, its rows are remembered under it
                     for the present inputs, and the dataflow of the import ends
 
@@ -16,8 +18,10 @@ and goes on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from controlplane.core import tree
 from controlplane.core.blueprint import QUARANTINE
@@ -25,7 +29,7 @@ from controlplane.core.blueprint.model import KeyColumn
 from controlplane.core.blueprint.text_forms import LONGEST_NAME
 from controlplane.core.compile.nodes import Transform
 from controlplane.core.errors import ImportRefused, NotFound
-from controlplane.core.model.answers import ImportAnswer
+from controlplane.core.model.answers import ImportAnswer, ImportSample
 from controlplane.core.model.events import Event
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
 from controlplane.core.plan import Decision, Planning
@@ -40,7 +44,7 @@ from controlplane.core.review.review_values import KnownSchema
 from controlplane.core.tree import Entry
 from controlplane.operations.change_audit import note_change
 from controlplane.operations.context import Context
-from controlplane.operations.desired import blueprints, branches
+from controlplane.operations.desired import blueprints, branches, import_sample
 from controlplane.operations.desired.compile_edit import edit_of
 from controlplane.operations.desired.drafts import DraftSet, SentBlueprint
 from controlplane.operations.planning import edit_review
@@ -48,22 +52,29 @@ from controlplane.operations.planning.snapshot import StoreSnapshot, desired, pl
 from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
+from dataplane.contract.globs import fixed_folder
 from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
 MOVING = ("stale", "building")  # as a copy is that goes on by itself
+MOST_LINKED = 1 << 40  # bytes of files that are linked as one partition
+_PLACEHOLDER = re.compile(r"\{\w+\}")  # of a template of partition keys
 MOST_PARTITIONS = 1_000_000  # of a table whose keys are renamed to those of the inputs
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """The table `source` (of `FORMS`), and the columns of it that make the partition keys of a
-    component which is read by the partitions of its inputs."""
+    component which is read by the partitions of its inputs. `verify`: how many partitions are
+    computed and compared before the import. `link`: the files of the table are taken as they are,
+    so their names make the partition keys."""
 
     branch: str
     target: str
     source: str
     key: Sequence[str] = ()
+    verify: int = 0
+    link: bool = False
 
     @property
     def dataflow(self) -> str:
@@ -191,24 +202,32 @@ def _blueprint(
     node: Transform, request: ImportRequest, columns: dict[str, str]
 ) -> dict[str, object]:
     """The table read with these columns, and its rows in the partitions of the component."""
+    return {
+        "dataflow": request.dataflow,
+        "description": f"copies {request.source} for an import into {request.target}",
+        "timezone": str(node.spark["timezone"]),
+        "components": _components(node, request, columns),
+    }
+
+
+def _components(
+    node: Transform, request: ImportRequest, columns: dict[str, str]
+) -> dict[str, object]:
     kind, _, place = request.source.partition(":")
     schema = ", ".join(f"{_quoted(name)} {ddl}" for name, ddl in columns.items())
+    declared = {"refresh": "manual", "schema": schema, "schema_change": "fail"}
+    if request.link:
+        return {"rows": {"read": {**_linked_place(node, request), **declared}}}
     components: dict[str, object] = {}
     table = place if kind == "dataset" else "source"
     if kind != "dataset":
-        read = {**_place(kind, place), "refresh": "manual"}
-        components["source"] = {"read": {**read, "schema": schema, "schema_change": "fail"}}
+        components["source"] = {"read": {**_place(kind, place), **declared}}
     sql = f"SELECT {', '.join(map(_quoted, columns))} FROM {table}"
     transform: dict[str, object] = {"sql": sql, "inputs": {table: "all"}}
     if parts := _key_parts(node, request):
         transform["partition_by"] = parts
     components["rows"] = {"transform": transform}
-    return {
-        "dataflow": request.dataflow,
-        "description": f"copies {request.source} for an import into {request.target}",
-        "timezone": str(node.spark["timezone"]),
-        "components": components,
-    }
+    return components
 
 
 def _quoted(name: str) -> str:
@@ -222,6 +241,38 @@ def _place(kind: str, place: str) -> dict[str, object]:
         path = f"{place.rstrip('/')}/**/*.parquet"
         return {"connector": "files", "path": path, "format": "parquet"}
     raise ImportRefused("import-refused", f"a table is named as {FORMS}")
+
+
+def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
+    """The files as they are: their names make the partitions, or all are the only partition."""
+    kind, _, place = request.source.partition(":")
+    if kind != "parquet" or request.key:
+        message = "--link takes files of parquet:FOLDER as they are, without --key"
+        raise ImportRefused("import-refused", message)
+    if node.key:
+        message = (
+            f"the rows of {request.target} are partitioned by columns: import it without --link"
+        )
+        raise ImportRefused("import-refused", message)
+    has_parts = any(slot.mode == "each" for slot in node.slots)
+    path, template = _template(place)
+    if has_parts != bool(template):
+        example = "parquet:/archive/{day}.parquet" if has_parts else "parquet:/archive"
+        message = f"{request.target} has {'partitions' if has_parts else 'one partition'}"
+        raise ImportRefused("import-refused", f"{message}: name its files as {example}")
+    read: dict[str, object] = {"link": True, "hive_partitioning": False}
+    if not has_parts:
+        return {**_place(kind, place), **read, "group": {"by": "size", "bytes": MOST_LINKED}}
+    return {**_place(kind, place), **read, "path": path, "partition": template}
+
+
+def _template(place: str) -> tuple[str, str]:
+    """The path of a place whose `{word}` make keys, and the template below its fixed folder; empty
+    where there is no `{word}`."""
+    path = _PLACEHOLDER.sub("*", place)
+    if path == place:
+        return place, ""
+    return path, place.removeprefix(fixed_folder(path))
 
 
 def _key_parts(node: Transform, request: ImportRequest) -> list[object]:
@@ -268,6 +319,14 @@ def _import_copied(
     if copied.status != "up_to_date":
         return _standstill(copied)
     rows = tx.states.newest(request.branch, [request.rows])[request.rows]
+    if request.verify:
+        sample = _sample(ctx, tx, request, rows)
+        if isinstance(sample, ImportRefused):
+            return sample
+        answer["sample"] = sample
+        if sample["waiting"] or sample["differing"]:
+            answer["state"] = "verifying" if sample["waiting"] else "differs"
+            return answer
     tx.blueprints.force(request.branch, [request.target])
     _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
     case = _case(facts, request)
@@ -281,6 +340,21 @@ def _import_copied(
     _note(ctx, tx, request, rows)
     _end(ctx, tx, request)
     return {**answer, "state": "imported", "partitions": rows.partitions, "rows": rows.rows}
+
+
+def _sample(
+    ctx: Context, tx: Tx, request: ImportRequest, rows: State
+) -> ImportSample | ImportRefused:
+    """The comparison of some copied partitions with those that the component computes, or the error
+    of its code. Raises ImportRefused."""
+    flow = request.target.partition(".")[0]
+    _, facts = plan_now(tx, request.branch, [flow], namespace=ctx.namespace)
+    case = _case(facts, request)
+    keys = import_sample.sample_keys(tx.nodes, rows.root, request.verify)
+    names = {key: key for key in keys}
+    if _root(tx, case, rows) != rows.root:
+        names = {_plain(key) if case.leading else "": key for key in keys}
+    return import_sample.check_sample(tx, facts, case, rows, names)
 
 
 def _failure(decision: Decision) -> ImportRefused:
@@ -330,7 +404,7 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
     """The copied rows under the partition keys of the component. Raises ImportRefused."""
     leading = [i.of.root for i in case.leading if i.slot.mode == "each"]
     if not leading:
-        return rows.root  # of its own keys, or whole
+        return _whole_root(tx, case, rows)
     entries = list(tree.scan(tx.nodes, rows.root))
     if not _strangers(tx, leading, (e.key for e in entries)):
         return rows.root
@@ -344,6 +418,18 @@ def _root(tx: Tx, case: Case, rows: State) -> bytes:
             f"{imports.surplus_fault(strange)}; name the columns that make the keys of the inputs with --key",
         )
     return tree.build(tx.nodes, renamed)
+
+
+def _whole_root(tx: Tx, case: Case, rows: State) -> bytes:
+    """Rows of their own keys, or of the only partition, whose key is a name where files are linked.
+    Raises ImportRefused."""
+    if case.node.key:
+        return rows.root
+    partitions = list(islice(tree.scan(tx.nodes, rows.root), 2))
+    if len(partitions) > 1:
+        message = f"{rows.dataset} has more than {MOST_LINKED >> 40} TiB: import it without --link"
+        raise ImportRefused("import-keys", message)
+    return tree.build(tx.nodes, [partition._replace(key="") for partition in partitions])
 
 
 def _require_whole_fold(tx: Tx, case: Case, root: bytes) -> None:
@@ -372,6 +458,8 @@ def _plain(key: str) -> str:
 
 def _note(ctx: Context, tx: Tx, request: ImportRequest, rows: State) -> None:
     after = {"from": request.source, "rows": rows.rows, "partitions": rows.partitions}
+    if request.verify:
+        after["verified"] = min(request.verify, rows.partitions)
     note_change(ctx, tx, "import", request.target, after=after, branch=request.branch)
     body = {"actor": ctx.actor}
     tx.events.put([Event("operator.import", request.target, 1, body, branch=request.branch)])

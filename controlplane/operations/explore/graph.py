@@ -32,7 +32,7 @@ from dataplane.contract.encoding import digest
 MOST_NODES: Final = 300
 STEPS: Final = 2  # up and down from a dataset, by default
 COPIED: Final = "kept equal to its dataset"
-REJECTED: Final = "rows that its expectations took out"
+REJECTED: Final = "rows that were quarantined"
 Neighbours: TypeAlias = Mapping[str, Sequence[str]]
 
 
@@ -103,7 +103,7 @@ def kind_of(node: Node) -> NodeKind:
 def description_of(node: Node) -> str:
     """What its component says of it. Rows that were kept out have no component of their own."""
     if node.dataset.endswith(QUARANTINE):
-        return f"Rows that the expectations of {node.dataset.removesuffix(QUARANTINE)} took out"
+        return f"Rows that were quarantined from {node.dataset.removesuffix(QUARANTINE)}"
     return node.component.description
 
 

@@ -168,7 +168,7 @@ def _world(ctx: Context, facts: StoreSnapshot, dataflow: str | None) -> _World:
 
 
 def _downstream(world: _World, facts: StoreSnapshot) -> _World:
-    """With all that follows from it, in whichever dataflow."""
+    """With all that follows from it, in any dataflow."""
     below = world.own | world.desired.graph.downstream(world.own)
     made = frozenset(n for n in below if world.desired.nodes[n].has_rows)
     return _World.of(facts, made, world.principal)

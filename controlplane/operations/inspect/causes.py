@@ -234,9 +234,7 @@ def _sentence(top: CauseNode | None, decision: Decision) -> str:
 def _up_to_date(top: CauseNode | None, node: Node, state: State | None) -> str:
     if top is None or top.is_pending:
         return ""
-    words = (
-        f"it is up to date; its last generation came because {cause_sentences.headline(top.roots)}"
-    )
+    words = f"it is up to date; last change: {cause_sentences.headline(top.roots)}"
     watermark = watermark_words.of_dataset(node, state)
     return words if watermark is None else f"{words}; {watermark['sentence']}"
 

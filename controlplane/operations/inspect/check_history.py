@@ -48,7 +48,7 @@ def failing_rows(ctx: Context, branch: str, name: str, check: str) -> str:
         node = desired(tx, branch, namespace=ctx.namespace).nodes.get(name)
     expectations = () if node is None else node.component.expect
     for expectation in expectations:
-        if check == expectation.name and not expectation.rows:
+        if check == expectation.name and (expectation.check or expectation.unique):
             return f"SELECT *\nFROM {name}\nWHERE {_fails(expectation, name)}\nLIMIT 100"
     raise NotFound(f"{name} has no expectation {check!r} on rows")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import cast
 
@@ -19,6 +19,7 @@ from controlplane.core.model.answers import (
     SparkSchema,
     TargetStatus,
 )
+from controlplane.core.model.answers.datasets import MeasuredGeneration
 from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.memos import Memo, results_in
 from controlplane.core.model.states import State
@@ -162,10 +163,8 @@ def history(
         states, is_all = _some_generations(facts.tx, branch, name, before, limit * 4 + 1)
         if not states:
             one_of(ctx, plan, branch, name)
-        firsts = {s.generation: s for s in states}  # the oldest state of each generation stays
-        if not is_all:
-            del firsts[states[-1].generation]  # it may go on
-        shown = list(firsts.values())[:limit]
+        firsts = _first_states(states, is_all=is_all)
+        shown = firsts[:limit]
         took = work.of_states(facts.tx, branch, name, shown, states)
         # Neighbours have roots in common: planning keeps them
         counting = ChangeCounting(CountedNodes(facts.nodes), most_reads)
@@ -190,6 +189,31 @@ def history(
         for s in shown
     ]
     return {"items": items, "next": None if is_all and len(firsts) <= limit else shown[-1].seq}
+
+
+def measured_generations(tx: Tx, branch: str, name: str, limit: int) -> list[MeasuredGeneration]:
+    """The newest generations as `history` lists them, with what trends measure alone."""
+    states, is_all = _some_generations(tx, branch, name, None, limit * 4 + 1)
+    shown = _first_states(states, is_all=is_all)[:limit]
+    took = work.of_states(tx, branch, name, shown, states)
+    return [
+        {
+            "generation": state.generation,
+            "at": json_views.instant(state.at),
+            "rows": state.rows,
+            "work": took[state.seq],
+        }
+        for state in shown
+    ]
+
+
+def _first_states(states: Sequence[State], *, is_all: bool) -> list[State]:
+    """The oldest state of each generation, newest first. The last generation may go on behind the
+    states, unless they are all."""
+    firsts = {state.generation: state for state in states}
+    if not is_all:
+        del firsts[states[-1].generation]
+    return list(firsts.values())
 
 
 def _some_generations(

@@ -39,6 +39,7 @@ from controlplane.core.model.projections import Publication, Target
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.plan import Decision, Item, Plan, Status, worst
+from controlplane.core.plan.checks.check_sums import EXPECTATION_FAILED
 from controlplane.core.review import NOTHING_CHANGED, Review
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import review_views
@@ -110,12 +111,16 @@ def _work(decision: Decision) -> tuple[Item, ...]:
 
 
 def _failed(decision: Decision) -> FailedPlan:
-    is_of_user = decision.error is None or decision.error["kind"] == "user"
-    remedy = "a retry or an edit" if is_of_user else "a retry"
+    error = decision.error
+    remedy, command = "a retry", "retry"
+    if error is not None and error["condition"] == EXPECTATION_FAILED:
+        remedy, command = "other rows or an edit", "checks"
+    elif error is None or error["kind"] == "user":
+        remedy = "a retry or an edit"
     return {
         "dataset": decision.dataset,
         "sentence": f"{decision.dataset} failed and waits for {remedy}",
-        "command": f"headgate retry {decision.dataset}",
+        "command": f"headgate {command} {decision.dataset}",
     }
 
 

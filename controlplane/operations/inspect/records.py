@@ -51,7 +51,7 @@ class RecordsRequest:
 @dataclass(frozen=True, slots=True)
 class RowSelection:
     """The rows to read of one generation. `content`: a digest of all that decides the rows, so that
-    equal ones have equal bytes; `rows`: of the generation or partition, whatever the request."""
+    equal ones have equal bytes; `rows`: of the generation or partition, not of the request."""
 
     generation: int
     content: bytes

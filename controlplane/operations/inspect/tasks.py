@@ -48,7 +48,8 @@ def tasks(ctx: Context, branch: str, dataset: str, *, after: int, limit: int) ->
 
 def of_partition(tx: Tx, branch: str, node: Node, partition: str) -> list[Task]:
     """The tasks that stand for a partition of a dataset or copy. The empty name is the whole of an
-    unpartitioned one: all of its tasks belong to it, whichever partition of an input one reads."""
+    unpartitioned one: all of its tasks belong to it, also those that read one partition of an
+    input."""
     names = {node.dataset, node.maker}
     demanded = (task for name in names for task in tx.queue.demands(branch, name).values())
     return [task for task in demanded if partition in ("", task.partition)]

@@ -19,19 +19,20 @@ from statistics import median
 from typing import Final
 
 from controlplane.core.model.answers.datasets import (
-    GenerationEntry,
+    MeasuredGeneration,
     Trend,
     TrendMeasure,
     TrendPoint,
 )
 
+GENERATIONS: Final = 30  # the newest ones, of which trends are shown and jumps reported
 FEWEST: Final = 5  # values that are a history
 SCORE: Final = 3.5
 CONSISTENCY: Final = 0.6745  # MAD of a normal distribution, in standard deviations
 LEAST_SHARE: Final = 0.1
 
 
-def of_generations(newest_first: Sequence[GenerationEntry]) -> list[Trend]:
+def of_generations(newest_first: Sequence[MeasuredGeneration]) -> list[Trend]:
     """A trend for each measure that two generations or more have, the oldest generation first."""
     generations = list(reversed(newest_first))
     trends: list[Trend] = []
@@ -47,7 +48,7 @@ def of_generations(newest_first: Sequence[GenerationEntry]) -> list[Trend]:
 
 
 def _points(
-    generations: Sequence[GenerationEntry], amounts: Sequence[float | None]
+    generations: Sequence[MeasuredGeneration], amounts: Sequence[float | None]
 ) -> list[TrendPoint]:
     """A generation without a value has no point."""
     before: list[float] = []
@@ -75,25 +76,25 @@ def is_jump(before: Sequence[float], amount: float) -> bool:
     return abs(amount - middle) > max(SCORE * deviation / CONSISTENCY, LEAST_SHARE * abs(middle))
 
 
-def _rows(generation: GenerationEntry) -> float | None:
+def _rows(generation: MeasuredGeneration) -> float | None:
     return generation["rows"]
 
 
-def _run_time(generation: GenerationEntry) -> float | None:
+def _run_time(generation: MeasuredGeneration) -> float | None:
     return None if generation["work"] is None else generation["work"]["seconds"]
 
 
-def _cost(generation: GenerationEntry) -> float | None:
+def _cost(generation: MeasuredGeneration) -> float | None:
     return None if generation["work"] is None else generation["work"]["work_s"]
 
 
-def _intervals(generations: Sequence[GenerationEntry]) -> list[float]:
+def _intervals(generations: Sequence[MeasuredGeneration]) -> list[float]:
     """Seconds from each commit to the next one."""
     times = [datetime.fromisoformat(generation["at"]) for generation in generations]
     return [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
 
 
-MEASURES: Final[Mapping[TrendMeasure, Callable[[GenerationEntry], float | None]]] = {
+MEASURES: Final[Mapping[TrendMeasure, Callable[[MeasuredGeneration], float | None]]] = {
     "rows": _rows,
     "run_time": _run_time,
     "cost": _cost,

@@ -246,6 +246,7 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
         pins=ChainMap(own.pins, main.pins),
         paused=own.paused,
         forces=own.forces,
+        forced_ranges=own.forced_ranges,
         holds=holding(names, own.holds, main.holds),
     )
 

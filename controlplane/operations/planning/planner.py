@@ -228,10 +228,8 @@ class Planner:
         mark, _ = tx.states.marked(self._branch, 0)
         memory = Memory(mark, tx.blueprints.revisions(self._branch), swept_at=time.monotonic())
         memory.desired = self._compile(tx, memory)
-        memory.fetched.paused, memory.fetched.forces = (
-            tx.blueprints.paused(self._branch),
-            tx.blueprints.forces(self._branch),
-        )
+        memory.fetched.paused = tx.blueprints.paused(self._branch)
+        memory.fetched.fetch_forces(tx, self._branch)
         memory.fetched.holds = tx.states.holds(self._branch)
         memory.branches = tx.branches.all() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
@@ -265,7 +263,7 @@ class Planner:
         if change_marks.HOLDS in marked:
             memory.fetched.holds = tx.states.holds(self._branch)
         if change_marks.FORCED in marked:
-            memory.fetched.forces = tx.blueprints.forces(self._branch)
+            memory.fetched.fetch_forces(tx, self._branch)
         stale |= marked & desired.nodes.keys()
         self._fetch(tx, memory, stale)
         stale |= self._listed(tx, memory, stale) | self._progressed(tx, memory, stale)

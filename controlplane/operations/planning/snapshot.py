@@ -16,7 +16,9 @@ from controlplane.core.compile import key_types, ownership, redirects
 from controlplane.core.compile.compiler import Compilation, compile_revisions
 from controlplane.core.compile.nodes import Desired, Node, is_paused
 from controlplane.core.errors import NotFound, Problem
+from controlplane.core.model import forces
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.forces import ForcedRange
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.pins import Pin
@@ -227,7 +229,12 @@ class Fetched:
     pins: MutableMapping[str, Pin] = field(default_factory=dict)
     paused: frozenset[str] = frozenset()
     forces: Mapping[str, int] = field(default_factory=dict)
+    forced_ranges: Mapping[int, ForcedRange] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+
+    def fetch_forces(self, tx: Tx, branch: str) -> None:
+        self.forces = tx.blueprints.forces(branch)
+        self.forced_ranges = tx.blueprints.forced_ranges() if self.forces else {}
 
     def fetch(
         self, tx: Tx, branch: str, nodes: Sequence[Node], *, everything: bool = False
@@ -369,6 +376,9 @@ class StoreSnapshot:
     def forced(self, dataset: str) -> int:
         return self._fetched.forces.get(dataset, 0)
 
+    def forced_at(self, dataset: str, partition: str) -> int:
+        return forces.number_at(self._fetched.forced_ranges, self.forced(dataset), partition)
+
     def is_paused(self, dataset: str) -> bool:
         return is_paused(self.compiled.nodes[dataset], self._fetched.paused)
 
@@ -397,11 +407,8 @@ def plan_now(
         redirected(tx, branch, proposed) if proposed else desired(tx, branch, namespace=namespace)
     )
     scope = None if flows is None else nodes.scope(flows)
-    fetched = Fetched(
-        paused=tx.blueprints.paused(branch),
-        forces=tx.blueprints.forces(branch),
-        holds=tx.states.holds(branch),
-    )
+    fetched = Fetched(paused=tx.blueprints.paused(branch), holds=tx.states.holds(branch))
+    fetched.fetch_forces(tx, branch)
     fetched.fetch(
         tx, branch, [nodes.nodes[d] for d in scope or nodes.order], everything=scope is None
     )

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class RetentionLimits:
-    """For how long old generations are kept: whichever of the two keeps more."""
+    """For how long old generations are kept, by the longer of the two limits."""
 
     generations: int = GENERATIONS
     days: float = DAYS

@@ -195,7 +195,7 @@ def _pieces(keys: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _commit_lost(tx: Tx, state: State) -> bool:
-    """Commit a next state with the same rows and no code: so whatever is planned, it is not up to
+    """Commit a next state with the same rows and no code: so no plan finds it up to
     date. False where another commit was faster."""
     inputs = {
         name: consumed

@@ -269,7 +269,7 @@ def _task(listing: Listing, group: list[Source], *, is_periodic: bool) -> tuple[
         "format": node.read.format,
         "options": dict(node.read.options),
         "partition": node.read.partition,
-        "metadata": sorted(node.read.metadata),
+        "metadata": sorted(connector_identity.listed_metadata(node.read)),
         "deletes_max": min(n.read.deletes_max for n in group),
         "accept_deletes": _is_accepted(listing),
         "listing": listing.id.hex(),

@@ -325,7 +325,7 @@ class Recording:
             self._count("task.failed", [key], body)
 
     def _leave_to_drivers(self, keys: Sequence[bytes], error: TaskError) -> None:
-        """A worker did not read these slices, whatever the reason: from now on drivers do. It is no
+        """A worker did not read these slices, for any reason: from now on drivers do. It is no
         retry, and no failure of the task."""
         _ = self._branches  # before a demand ends
         self.tx.queue.hand_over(self.attempt.id, [self.tasks[key] for key in keys], "parse")

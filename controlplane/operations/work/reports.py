@@ -220,7 +220,7 @@ def delete_folders(ctx: Context, attempt: Attempt, lake: ObjectStore) -> None:
 def _unused_folders(
     tx: Tx, attempt: Attempt, followers: Collection[str], fragments: Sequence[Fragment]
 ) -> list[str]:
-    """Folders of an attempt that hold no file of a stored fragment. What was in them was known
+    """Folders of an attempt that hold no file of a stored fragment. Each result in them was known
     already, was taken in, or failed."""
     if attempt.kind != "list" and not KINDS[attempt.kind].has_manifest:
         return []

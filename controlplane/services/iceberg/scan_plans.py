@@ -37,6 +37,7 @@ from dataplane.contract.predicates import Condition
 from dataplane.contract.schemas import Json
 
 MOST_KEYS: Final = 20_000  # partitions whose keys are looked at for a page
+MOST_RANGES: Final = 10_000  # nodes of the partition tree that a page may leave out
 MOST_READ: Final = 2_000  # partitions whose files are looked at for a page
 MOST_FILES: Final = 1_000  # of a page
 MOST_BYTES: Final = 4_000_000  # of a page, about
@@ -166,7 +167,9 @@ class _Page:
             self._parts = key_parts(ctx, tx, address.ref.branch, state)
         self._last = request.after or ""  # key of the page
         self._work = 0
+        self._ranges = 0  # of keys that were compared with the filter
         self._look = 1 + (scan_filter.comparisons(self._condition) if self._condition else 0)
+        self._most_ranges = min(MOST_RANGES, MOST_WORK // self._look)
         columns = len(state.schema["fields"])
         self._file_work = self._look + columns
         self._task_bytes = _TASK_BYTES + _COUNT_BYTES * columns + _size(request.filter)
@@ -200,12 +203,23 @@ class _Page:
                 yield partition
 
     def _behind(self, after: str | None) -> Iterator[Entry]:
+        """Partitions behind a key, without those of nodes all of whose keys are ruled out."""
         nodes = self._catalogue.nodes.over(self._tx.nodes)
-        entries = tree.scan(nodes, self._state.root, start=after or "")
+        self._ranges = 0
+        entries = tree.scan(nodes, self._state.root, start=after or "", may_hold=self._may_hold)
         return (partition for partition in entries if partition.key != after)
 
+    def _may_hold(self, low: str, high: str) -> bool:
+        """Whether a partition with a key from `low` to `high` may have rows of the filter. Beyond
+        MOST_RANGES all may: the page goes on key by key, and ends."""
+        self._ranges += 1
+        if self._condition is None or not self._parts or self._ranges > self._most_ranges:
+            return True
+        bounds_of = cache(pruning.of_key_range(low, high, self._parts, self._state.schema))
+        return may_match(self._condition, bounds_of)
+
     def _is_behind(self, last: str) -> bool:
-        """Whether there are partitions behind the last one that was looked at."""
+        """Whether there may be partitions of the filter behind the last one that was looked at."""
         return self._state.partitions > 0 and next(self._behind(last), None) is not None
 
     def _may_have(self, partition: Entry) -> bool:

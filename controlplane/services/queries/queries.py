@@ -169,7 +169,7 @@ def stream(
         )
         first = next(pieces, b"")
         rest = _rest(first, pieces, ends.pop_all())
-        next(rest)  # it has begun, so that it ends what it holds whether or not anybody reads
+        next(rest)  # it has begun, so that it ends what it holds also where no one reads
         return RowStream(started.generations, rest)
 
 

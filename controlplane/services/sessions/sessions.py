@@ -55,7 +55,7 @@ class SparkSessions:
 
 
 def end_without_token(store: Store, sessions: SparkSessions) -> None:
-    """Those whose token has ended, whichever process opened them. What keeps one from being ended
+    """Those whose token has ended, of any process. What keeps one from being ended
     keeps no other."""
     for note in sessions.servers.notes():
         if not tokens.is_live(store, note.token):

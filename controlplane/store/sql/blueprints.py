@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, delete, func, literal, select, update
 
 from controlplane.core.errors import NotFound, StaleRevision
-from controlplane.core.model import change_marks
+from controlplane.core.model import change_marks, forces
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.forces import ForcedRange
 from controlplane.core.model.revisions import Revision
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, TableGroup
@@ -214,11 +215,38 @@ class SqlBlueprints(TableGroup):
         self._mark(branch, change_marks.FORCED, *names)
         return number
 
+    def force_range(self, branch: str, dataset: str, first: str, last: str) -> int:
+        before = self.forces(branch).get(dataset, 0)
+        number = self.force(branch, [dataset])
+        self._put_range(number, ForcedRange(first, last, number, before))
+        return number
+
+    def forced_ranges(self) -> dict[int, ForcedRange]:
+        return {
+            row.id: ForcedRange(row.first, row.last, row.number, row.before)
+            for row in self._rows_of(db.forced_ranges)
+        }
+
+    def _put_range(self, id: int, forced: ForcedRange) -> None:
+        self._insert(db.forced_ranges, [{"id": id, **asdict(forced)}])
+
+    def _joined(self, own: int, number: int, ranges: Mapping[int, ForcedRange]) -> int:
+        """A number that stands for all that both stand for."""
+        joined = forces.joined(ranges, own, number)
+        last = joined.number
+        for forced in joined.ranges:
+            id = self._count("forces", 1)
+            self._put_range(id, replace(forced, before=last))
+            last = id
+        return last
+
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
         before = self.forces(branch)
         newer = {name: number for name, number in numbers.items() if number > before.get(name, 0)}
         if not newer:
             return
+        ranges = self.forced_ranges()
+        newer = {name: self._joined(before.get(name, 0), n, ranges) for name, n in newer.items()}
         for name in newer:
             self._snapshots.note_move("force", branch, name, before.get(name))
         self._upsert(

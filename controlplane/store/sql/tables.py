@@ -139,6 +139,15 @@ pauses = _table(
     clustered=True,
 )
 forces = _table("forces", _key("branch"), _key("dataset"), _count("number"), clustered=True)
+forced_ranges = _table(  # of numbers that stand for a range of partitions
+    "forced_ranges",
+    _key("id", BigInteger),
+    _text("first"),
+    _text("last"),
+    _count("number"),
+    _count("before"),
+    clustered=True,
+)
 changes = _table(
     "changes",
     _key("id", BigInteger),

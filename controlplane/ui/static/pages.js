@@ -26,7 +26,7 @@ document.addEventListener("click", (event) => {
   if (at.dataset.zoom) zoom(at.closest(".canvas").querySelector("[data-graph]"), at.dataset.zoom);
 });
 
-// --- the palette: whatever has a name
+// --- the palette: all that has a name
 
 const palette = document.getElementById("palette");
 
@@ -411,7 +411,7 @@ function localTimes(within) {
 
 const KINDS = [
   "blueprint.applied", "blueprint.deleted", "branch.merged", "claim.failed", "dataset.committed", "dataset.failing",
-  "dataset.fresh", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
+  "dataset.fresh", "dataset.jumped", "dataset.late", "dataset.log_made_anew", "dataset.lost", "dataset.publish_failed",
   "dataset.published", "driver.ended", "listing.done", "listing.failed", "listing.held", "listing.repeated",
   "operator.import", "operator.pause", "operator.refresh", "operator.resume", "operator.retry", "operator.rollback", "operator.run",
   "partitions.adopted", "partitions.written", "source.changed", "task.claimed", "task.executed", "task.failed",
@@ -435,7 +435,7 @@ function note(names) {
   timer ??= setTimeout(look, TOGETHER_MS);
 }
 
-// A field that somebody types in is never replaced: its part waits until it is left.
+// A field with the cursor in it is never replaced: its part waits until it is left.
 function isTyped(part) {
   return part.contains(document.activeElement) && document.activeElement.matches("input,textarea,select,.editor");
 }

@@ -84,7 +84,7 @@ class DeltaTarget:
 
     def open(self) -> None:
         """Make the folder ours. `target-owned` if it is another writer's, `target-occupied` if it
-        is a table without any: whatever we do not know we would remove from it."""
+        is a table without any: we would remove all files that we do not know."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / MARKER).exists() and (self.root / LOG).exists():
             raise TaskFailure(

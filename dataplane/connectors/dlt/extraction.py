@@ -107,8 +107,8 @@ def _source(settings: ConnectorSettings, bundle: Bundle) -> Any:
 
 
 def _refuse_link_local() -> None:
-    """From now on this process connects to no link-local address, whichever name or redirect leads
-    there."""
+    """From now on this process connects to no link-local address, by any name or redirect that
+    leads there."""
 
     def look(event: str, arguments: tuple[Any, ...]) -> None:
         if event != "socket.connect" or not isinstance(arguments[1], tuple):

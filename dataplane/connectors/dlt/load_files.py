@@ -33,7 +33,7 @@ SUFFIX = ".parquet"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a file holds. `content`: SHA-256 (hex) over its rows, in whatever order they came."""
+    """What a file holds. `content`: SHA-256 (hex) over its rows, in any order."""
 
     content: str
     rows: int

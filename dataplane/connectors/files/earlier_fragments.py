@@ -1,5 +1,5 @@
 """Fragments parsed before the table of types existed: Spark read each file under the dataset's
-types, whatever its own were.
+types, not under its own.
 
 A worker asks the footers once whether that gave the values of the file.
 """

@@ -96,7 +96,7 @@ def _exact_plain(column: Column, file: FileType, dataset: Type, refuse: Refuse) 
 
 
 def _micros(nanos: Column, kind: str) -> Column:
-    """The time so many nanoseconds after 1970, a multiple of 1,000, whatever the session's zone."""
+    """The time so many nanoseconds after 1970, a multiple of 1,000, in any zone of the session."""
     micros = F.call_function("div", nanos, F.lit(1000))
     if kind == "timestamp":
         return F.timestamp_micros(micros)

@@ -1,5 +1,5 @@
 """Rows of a sheet of Excel as CSV. Runs in a process with bounds: a sheet becomes a dense table,
-whatever its file says of its size."""
+not by the size that its file names."""
 
 from __future__ import annotations
 

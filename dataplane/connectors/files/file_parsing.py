@@ -22,13 +22,13 @@ from dataplane.connectors.files.folder_types import unfit
 from dataplane.connectors.files.footers import FORMATS, footer_types
 from dataplane.connectors.files.loading import PATH, loaded, loaded_labelled
 from dataplane.connectors.files.numbers import NOT_HELD, NUMBER_NOT_HELD
-from dataplane.connectors.files.reader_options import CORRUPT, has_header, reader
+from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT, has_header, reader
 from dataplane.connectors.files.source_bytes import one_of, open_source, reported_path
 from dataplane.connectors.files.times_of_day import as_texts, clock_columns, error, first_times
 from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ParseJob, SourceJob
 from dataplane.contract.joins import join
-from dataplane.contract.results import LABEL, Metrics, TaskError
+from dataplane.contract.results import FILE, LABEL, Metrics, TaskError
 from dataplane.contract.schemas import (
     NO_COLUMNS,
     Field,
@@ -47,6 +47,7 @@ from dataplane.fragments.content import quoted
 from dataplane.fragments.file_links import OBJECT
 from dataplane.fragments.spark.row_conditions import (
     nothing_written,
+    record_text,
     sorted_out,
     write_kept,
     write_sorted_out,
@@ -59,7 +60,10 @@ from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
 from dataplane.task_failures import TaskFailure
 
+LIST_CHARACTERS = 1000  # of a list of JSON that are kept with each of its elements
+_LIST = r"\A\s*\["
 _MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
+_FILE_NAME, _MODIFIED = "__headgate_file", "__headgate_modified"  # of the file of a row
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
 
 
@@ -132,9 +136,10 @@ def as_expected(
     labels: Sequence[str],
     result: Schema,
     lacking: Schema,
+    bad_records: DataFrame | None = None,
 ) -> dict[str, Written]:
     """The fragments of labelled rows, of which those are left out that are not as they are expected
-    to be."""
+    to be. `bad_records`: as in `write_sorted_out`."""
     expect = attempt.claim["job"].get("expect")
     if not expect:
         return write_kept(attempt, rows, labels)
@@ -142,7 +147,7 @@ def as_expected(
         rows.withColumns({f["name"]: _absent(f) for f in lacking["fields"]}), expect
     )
     own = expected.select(*(F.col(quoted(f["name"])) for f in result["fields"]), LABEL)
-    return write_sorted_out(attempt, own, labels)
+    return write_sorted_out(attempt, own, labels, bad_records)
 
 
 def alike(tasks: Sequence[ParseTask]) -> Iterator[list[ParseTask]]:
@@ -235,8 +240,13 @@ class _Batch:
             DataFrame.unionAll,
             [self._shaped(df, scan) for df, scan in zip(read, scans, strict=True)],
         )
-        written = as_expected(attempt, rows, labels, self._result, self._lacking)
-        return with_dropped(written, read) if self._drops else written
+        bad_records = None
+        if self._quarantines:
+            bad = [self._bad_records(df, scan) for df, scan in zip(read, scans, strict=True)]
+            bad_records = reduce(DataFrame.unionAll, bad)
+        written = as_expected(attempt, rows, labels, self._result, self._lacking, bad_records)
+        is_counted = self._quarantines or not self._drops
+        return written if is_counted else with_dropped(written, read)
 
     def times_of_day(self, tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
         attempt = self._attempt
@@ -267,10 +277,13 @@ class _Batch:
 
     @property
     def _drops(self) -> bool:
-        return self._attempt.claim["job"]["on_bad_record"] == "drop" and self._format in (
-            "csv",
-            "json",
-        )
+        """Whether bad records are marked and left out, and are no errors."""
+        is_text = self._format in ("csv", "json")
+        return is_text and self._attempt.claim["job"]["on_bad_record"] != "fail"
+
+    @property
+    def _quarantines(self) -> bool:
+        return self._attempt.claim["job"]["on_bad_record"] == "quarantine"
 
     # what is read together
 
@@ -322,7 +335,8 @@ class _Batch:
     def _load(self, session: SparkSession, scan: Scan) -> DataFrame:
         """The rows of a scan as they are in its files, with the label and, where metadata or values
         of folders are needed, the facts of the file."""
-        is_reported = bool(self._attempt.claim["job"]["metadata"] or scan.folders.names)
+        metadata = self._attempt.claim["job"]["metadata"]
+        is_reported = bool(metadata or scan.folders.names or self._quarantines)
         source = reader(session, self._format, self._options)
         if self._drops:
             source = source.option("mode", "PERMISSIVE")
@@ -336,6 +350,8 @@ class _Batch:
             numbered=is_reported,
             located=scan.has_nanos,
         )
+        if self._quarantines:
+            rows = rows.withColumn(RECORD_TEXT, _record_of(scan.columns, self._format))
         rows = self._numbers.read(rows, scan.columns, CORRUPT if self._drops else None)
         self._attempt.rename(_path_of_label(scan.objects))
         if not is_reported:
@@ -360,11 +376,14 @@ class _Batch:
                 source["modified_ms"],
             )
             facts.append((*common, *folders.row(source)))
-        kinds = f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, _source_name STRING, modified_ms BIGINT"
-        rows = session.createDataFrame(facts, kinds + folders.kinds)
-        return rows.withColumn("_source_modified", F.timestamp_millis("modified_ms")).drop(
-            "modified_ms"
+        kinds = (
+            f"{OBJECT} INT, {PLACE} STRING, {_MISFIT} STRING, "
+            f"{_FILE_NAME} STRING, {_MODIFIED} BIGINT"
         )
+        rows = session.createDataFrame(facts, kinds + folders.kinds)
+        columns = {"name": F.col(_FILE_NAME), "modified": F.timestamp_millis(_MODIFIED)}
+        metadata = self._attempt.claim["job"]["metadata"]
+        return rows.withColumns({_METADATA[key][0]: columns[key] for key in metadata})
 
     def _typed(self, scan: Scan) -> Schema:
         """The schema of a scan's files. Columns that are not needed are texts: each value fits
@@ -383,6 +402,14 @@ class _Batch:
         sound = rows.filter(F.col(CORRUPT).isNull()) if self._drops else rows
         return sound.select(*(self._column(f, scan) for f in self._result["fields"]), LABEL)
 
+    def _bad_records(self, rows: DataFrame, scan: Scan) -> DataFrame:
+        """Rows of bad records: the values that could be read, the label, the text, the name of
+        the file."""
+        own = [self._column(f, scan) for f in self._result["fields"]]
+        bad = rows.filter(F.col(CORRUPT).isNotNull())
+        record = record_text(F.col(RECORD_TEXT))
+        return bad.select(*own, LABEL, record, F.col(_FILE_NAME).alias(FILE))
+
     def _column(self, column: Field, scan: Scan) -> Column:
         folders, own = scan.folders, self._own(column, scan)
         return folders.value(column, own) if column["name"] in folders.names else own
@@ -394,9 +421,23 @@ class _Batch:
             return exact(own, scan.types[column["name"]], column["type"], refuse).alias(
                 column["name"]
             )
-        if column["name"] in (*scan.columns, *(name for name, _ in _METADATA.values())):
+        metadata = [_METADATA[key][0] for key in self._attempt.claim["job"]["metadata"]]
+        if column["name"] in (*scan.columns, *metadata):
             return own
         return _absent(column)
+
+
+def _record_of(columns: Sequence[str], format: str) -> Column:
+    """The text of a record. Spark gives that of a malformed one. Others are bad by a number that is
+    not held, or by a folder: of these it is the values as JSON.
+
+    If a list of JSON has a bad element, Spark repeats the text of the list for each element."""
+    values = F.to_json(F.struct(*(F.col(quoted(name)) for name in columns)))
+    text = F.col(CORRUPT)
+    if format == "json":
+        start = F.substring(text, 1, LIST_CHARACTERS)
+        text = F.when(start.rlike(_LIST), start).otherwise(text)
+    return F.coalesce(text, values)
 
 
 def _path_of_label(objects: Sequence[tuple[str, SourceObject]]) -> Callable[[str], str]:

@@ -14,6 +14,7 @@ from dataplane.connectors.files.file_parsing import parse, parse_checking_number
 from dataplane.connectors.files.folder_types import with_folders
 from dataplane.connectors.files.infer import infer
 from dataplane.connectors.files.json_numbers import check_numbers, checked_paths
+from dataplane.connectors.files.linking import link_files
 from dataplane.connectors.files.reader_options import encoding_of
 from dataplane.connectors.files.source_bytes import DOUBTFUL_NUMBERS, are_unchanged, misread
 from dataplane.connectors.files.staging import staged
@@ -42,7 +43,9 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
     fragment."""
     began = datetime.now(UTC)
     tasks = attempt.claim["tasks"]
-    read = _read(attempt, tasks, parse)
+    read = _linked(attempt, tasks)
+    others = [task for task in tasks if task_label(task) not in read.outcomes]
+    read = read.updated(_read(attempt, others, parse)) if others else read
     again = [t for t in tasks if _needs_checks(attempt.claim["job"], t, read)]
     if again:
         delete_written(attempt.lake, (read.outcomes[task_label(t)] for t in again))
@@ -64,6 +67,20 @@ def parse_files(attempt: SparkAttempt[ParseClaim]) -> list[TaskResult]:
         _with_types(attempt, t, task_result(t, checks[task_label(t)] or measured[task_label(t)]))
         for t in tasks
     ]
+
+
+def _linked(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) -> _FilesRead:
+    """The tasks whose files were taken as they are, and whose rows could be measured. A damaged
+    file is left to the reader, which explains the fault."""
+    outcomes = link_files(attempt, tasks)
+    if not outcomes:
+        return _FilesRead({}, {}, {})
+    linked = [task for task in tasks if task_label(task) in outcomes]
+    read = _read(attempt, linked, lambda *_: dict(outcomes))
+    if all(isinstance(fragment, MeasuredFragment) for fragment in read.measured.values()):
+        return read
+    delete_written(attempt.lake, outcomes.values())
+    return _FilesRead({}, {}, {})
 
 
 def _read(
@@ -121,7 +138,7 @@ def _needs_checks(job: ParseJob, task: ParseTask, read: _FilesRead) -> bool:
         return False
     if not isinstance(outcome, Written):
         return outcome["kind"] == "user"
-    has_dropped = job["on_bad_record"] == "drop" and outcome.metrics.get("dropped_rows", 0) > 0
+    has_dropped = job["on_bad_record"] != "fail" and outcome.metrics.get("dropped_rows", 0) > 0
     return has_dropped or look == DOUBTFUL_NUMBERS
 
 

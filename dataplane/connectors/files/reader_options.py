@@ -12,6 +12,7 @@ from dataplane.listing.encodings import is_wide
 from dataplane.task_failures import TaskFailure
 
 CORRUPT = "__headgate_corrupt"
+RECORD_TEXT = "__headgate_record"  # the text of a bad record
 # Options that change which files, rows or columns are read, or hide errors: the read component's
 # own keys say that.
 _OURS = frozenset(

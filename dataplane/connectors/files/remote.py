@@ -1,6 +1,6 @@
 """Objects of a store as Spark reads them: in place, with the labels of their tasks joined by path.
 
-Hadoop keeps one connection to a bucket for each scheme, whatever credentials come later. So each
+Hadoop keeps one connection to a bucket for each scheme, and ignores later credentials. So each
 address with its credentials is a scheme of its own, and keys travel as options of the one reader
 that uses them: no setting of Spark, no event log shows them.
 """

@@ -1,4 +1,4 @@
-"""Values in JSON files that Spark passes over without a word: whatever stands behind the first one
+"""Values in JSON files that Spark passes over without a word: all that stands behind the first one
 of a line, or of a file that is to be one value.
 
 Two values side by side are looked for by their brackets, which meet so in texts alone else: nearly

@@ -129,7 +129,7 @@ class FilesTarget(PartitionFolders):
             shutil.rmtree(left, ignore_errors=True)  # what stays is swept
 
     def _in_the_way(self, partition: str, folder: Path) -> list[Path]:
-        """Folders that are taken away whole: the partition's own, by whatever layout; one of a
+        """Folders that are taken away whole: the partition's own, by any layout; one of a
         partition whose folder would have to hold this one, since the dataset had fewer columns in
         its key."""
         own = [folder] if os.path.lexists(folder) else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyiceberg.conversions import from_json
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, PyArrowFileIO
+from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.table import FileScanTask
@@ -27,6 +27,7 @@ from dataplane.connectors.iceberg.deleted_positions import deleted_positions
 from dataplane.connectors.iceberg.iceberg_listing import version_of
 from dataplane.connectors.iceberg.null_projection import keep_nulls
 from dataplane.connectors.iceberg.open_table import IcebergTable, open_table
+from dataplane.connectors.iceberg.stored_files import StoreFiles
 from dataplane.connectors.iceberg.table_types import has_texts, unheld, with_texts
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import LABEL, TaskError
@@ -134,7 +135,7 @@ def _held_columns(schema: IcebergSchema) -> str:
 def _scan(metadata: str, properties: Mapping[str, str], columns: str) -> ArrowScan:
     return ArrowScan(
         TableMetadataUtil.parse_raw(metadata),
-        PyArrowFileIO(dict(properties)),
+        StoreFiles(dict(properties)),
         IcebergSchema.model_validate_json(columns),
         AlwaysTrue(),
     )

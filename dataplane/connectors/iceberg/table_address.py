@@ -13,11 +13,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
-from dataplane.connectors.iceberg.table_files import TABLE_BYTES, check_host, open_files
+from dataplane.connectors.iceberg.answer_bytes import body_of
+from dataplane.connectors.iceberg.catalogue_login import Login, login_of
+from dataplane.connectors.iceberg.table_files import check_host, open_files
 from dataplane.contract.jobs import ConnectorJob, ConnectorSettings, SourceJob
 from dataplane.contract.schemas import Json
 from dataplane.secrets import resolved
-from dataplane.storage.http_files import chunks, opened
+from dataplane.storage.http_files import opened
 from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
 
@@ -52,7 +54,7 @@ def table_address(job: ConnectorJob, place: str) -> MetadataAddress:
         return MetadataAddress(_metadata_path(job, place))
     uri = resolved(settings["catalog.uri"])
     if uri.startswith(("http://", "https://")):
-        return _by_rest(settings, uri.rstrip("/"))
+        return _by_rest(job, uri.rstrip("/"))
     return MetadataAddress(_by_sql(settings, uri))
 
 
@@ -83,15 +85,16 @@ def _metadata_path(job: ConnectorJob, place: str) -> str:
 # --- REST ---------------------------------------------------------------------------------------
 
 
-def _by_rest(settings: ConnectorSettings, uri: str) -> MetadataAddress:
+def _by_rest(job: ConnectorJob, uri: str) -> MetadataAddress:
+    settings, login = job["settings"], login_of(job, uri)
     warehouse = settings.get("catalog.warehouse")
     query = f"?{urlencode({'warehouse': warehouse})}" if warehouse else ""
-    config = _get(settings, f"{uri}/v1/config{query}") or {}
+    config = _get(login, f"{uri}/v1/config{query}") or {}
     prefix = {**config.get("defaults", {}), **config.get("overrides", {})}.get("prefix", "")
     namespace, _, name = settings["table"].rpartition(".")
     path = f"namespaces/{quote(namespace.replace('.', chr(0x1F)), safe='')}"
-    base = "/".join(filter(None, (uri, "v1", quote(str(prefix)))))
-    answer = _get(settings, f"{base}/{path}/tables/{quote(name, safe='')}")
+    base = "/".join(filter(None, (uri, "v1", quote(str(prefix), safe="/%"))))
+    answer = _get(login, f"{base}/{path}/tables/{quote(name, safe='')}")
     if answer is None:
         raise _missing(settings["table"], f"the catalogue {uri}")
     location = str(answer.get("metadata-location") or answer["metadata"]["location"])
@@ -110,30 +113,19 @@ def _is_for(credential: Json, location: str) -> bool:
     return location.startswith(credential["prefix"])
 
 
-def _get(settings: ConnectorSettings, uri: str) -> Json:
+def _get(login: Login, uri: str) -> Json:
     """An answer of the catalogue; None for 404."""
-    token = resolved(settings.get("catalog.token", ""))
-    headers = {"http.Authorization": f"Bearer {token}"} if token else {}
+    headers = {f"http.{name}": text for name, text in login(uri).items()}
     job: SourceJob = {"format": "", "options": {}, "timezone": "", "settings": headers}
     try:
         with opened(job, uri, _DELEGATION) as answer:
             is_there = answer.status_code == 200
-            return json.loads(_body(uri, chunks(answer, uri))) if is_there else None
+            return json.loads(body_of(uri, answer)) if is_there else None
     except TaskFailure as e:
         if e.condition != "permission-denied":
             raise
-        message = f"the catalogue refuses {uri}: give a `token` that may read the table"
+        message = f"the catalogue refuses {uri}: give a login that may read the table"
         raise TaskFailure("permission-denied", message) from e
-
-
-def _body(uri: str, parts: Json) -> bytes:
-    body = bytearray()
-    for part in parts:
-        body += part
-        if len(body) > TABLE_BYTES:
-            message = f"{uri} answers with more than {TABLE_BYTES >> 20} MiB"
-            raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
-    return bytes(body)
 
 
 # --- SQL ----------------------------------------------------------------------------------------

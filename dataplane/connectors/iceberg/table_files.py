@@ -8,14 +8,17 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.io import InputFile
 
+from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.secrets import remember
+from dataplane.lakes.lake_addresses import endpoint_of
+from dataplane.secrets import LONGEST_LENT, remember_lent
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.storage.source_stores import StoreAccess
@@ -31,13 +34,20 @@ STORE_PROPERTIES = (
     "s3.access-key-id",
     "s3.secret-access-key",
     "s3.session-token",
+    GOOGLE_TOKEN,
 )
-SHORTEST_KEY = 16  # characters; a shorter one would hide words in the errors of other tables
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,50}")
+_AWS_S3 = re.compile(r"https://s3(?:\.[a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
+# Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
+# the refused places
+_IN_STORE = re.compile(
+    r"(?:s3[an]?|gs|abfss?)://[^/?#\s\\]+/(?!(?:.*/)?\.{1,2}(?:/|$))[^\x00-\x1f\x7f]+"
+)
 
 
-class TableFiles(PyArrowFileIO):
+class TableFiles(StoreFiles):
     """Opens files for reading. TaskFailure where nothing may be read, or too much would be."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -45,12 +55,12 @@ class TableFiles(PyArrowFileIO):
         self._places = Places.of(os.environ)
         self._opened_bytes = 0
 
-    def new_input(self, location: str) -> PyArrowFile:
+    def new_input(self, location: str) -> InputFile:  # type: ignore[override]  # as `StoreFiles`
         """A file of the table, of any kind."""
         self.check_place(location)
         return super().new_input(location)
 
-    def new_metadata(self, location: str) -> PyArrowFile:
+    def new_metadata(self, location: str) -> InputFile:
         """A file of metadata, whose bytes count."""
         file = self.new_input(location)
         size = len(file)
@@ -76,11 +86,12 @@ class TableFiles(PyArrowFileIO):
         scheme, _, path = self.parse_location(location)
         if scheme == "file":
             self._places.check_source(path)
-        elif scheme in ("s3", "s3a", "s3n"):
+        elif _IN_STORE.fullmatch(location):
             self._places.check_source(location)
         else:
-            message = f"{location}: files of Iceberg tables are read from local folders and S3"
-            raise TaskFailure("not-supported", message)
+            message = f"{location}: files of Iceberg tables are read from local folders, and from"
+            places = "s3://bucket/file, gs://bucket/file or abfss://container@account.../file"
+            raise TaskFailure("not-supported", f"{message} {places}")
 
 
 def _too_large(location: str) -> TaskFailure:
@@ -95,7 +106,7 @@ class MetadataFiles:
     def __init__(self, files: TableFiles) -> None:
         self._files, self.properties = files, files.properties
 
-    def new_input(self, location: str) -> PyArrowFile:
+    def new_input(self, location: str) -> InputFile:
         return self._files.new_metadata(location)
 
 
@@ -109,16 +120,48 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
         "s3.secret-access-key": access.secret_access_key,
         "s3.session-token": access.session_token,
     }
-    properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
+    properties = _store_properties(vended)
     if access.access_key_id:  # a token of other keys would make these invalid
         properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
-    for name in ("s3.secret-access-key", "s3.session-token"):
-        if len(properties.get(name, "")) >= SHORTEST_KEY:
-            remember(properties[name])
     properties |= {name: text for name, text in declared.items() if text}
+    if not access.endpoint:
+        _check_vended_endpoint(properties)
     check_host(properties.get("s3.endpoint", ""))
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return TableFiles({"s3.region": region, **properties})
+
+
+def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a store that are used, by a catalogue. Its keys are hidden from now on.
+    TaskFailure for a region that is no name: it becomes a part of the host."""
+    properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
+    sas_tokens = {
+        name: str(text)
+        for name, text in vended.items()
+        if name == SAS_TOKEN or name.startswith(f"{SAS_TOKEN}.")
+    }
+    properties |= sas_tokens
+    for name in ("s3.secret-access-key", "s3.session-token", GOOGLE_TOKEN, *sas_tokens):
+        _hide(name, properties.get(name, ""))
+    if not _REGION.fullmatch(properties.get("s3.region", "none")):
+        raise TaskFailure("unreadable", "the catalogue gives an s3.region that is no name")
+    return properties
+
+
+def _check_vended_endpoint(properties: Mapping[str, str]) -> None:
+    """TaskFailure where keys of this worker would sign for a server that a catalogue names."""
+    endpoint = properties.get("s3.endpoint", "").rstrip("/")
+    is_own = endpoint in ("", endpoint_of(os.environ).rstrip("/")) or _AWS_S3.fullmatch(endpoint)
+    if not is_own and "s3.access-key-id" not in properties:
+        message = f"the catalogue names the store {endpoint}, for which no keys of this worker sign"
+        raise TaskFailure("place-refused", f"{message}: give keys, or the endpoint, in `storage`")
+
+
+def _hide(name: str, key: str) -> None:
+    """A key of the catalogue. TaskFailure for one that no store takes."""
+    if len(key) > LONGEST_LENT:
+        raise TaskFailure("unreadable", f"the catalogue gives a {name} that is too long")
+    remember_lent(key)
 
 
 def check_host(url: str) -> None:

@@ -3,9 +3,10 @@ or written."""
 
 from __future__ import annotations
 
-from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession
+from dataplane.connectors.jdbc.dialect import DatabaseAddress
 from dataplane.connectors.jdbc.jdbc_connection import address, connected
 from dataplane.connectors.jdbc.jdbc_listing import Table, require_ascending
+from dataplane.connectors.jdbc.writable_dialect import WritableDialect, writable
 from dataplane.contract.jobs import ConnectJob
 from dataplane.task_failures import TaskFailure
 
@@ -14,19 +15,20 @@ def check(job: ConnectJob) -> None:
     """Check the connection; nothing is changed. TaskFailure gives the reason why it cannot be
     used."""
     place, settings = address(job), job["settings"]
+    if job["writes"]:
+        _check_schema(place, writable(place.dialect), settings["table"])
+        return
     with connected(place) as session:
-        if job["writes"]:
-            _check_schema(session, place.dialect, settings["table"])
-            return
         table = Table.of(session, place.dialect, settings)
         if settings.get("column"):
             table.column(settings["column"])
         require_ascending(table)
 
 
-def _check_schema(session: DatabaseSession, dialect: DatabaseDialect, table: str) -> None:
+def _check_schema(place: DatabaseAddress, dialect: WritableDialect, table: str) -> None:
     *above, _ = dialect.names_of(table)
-    [(schema, may_create)] = session.rows(dialect.may_create(above[0] if above else None))
+    with connected(place) as session:
+        [(schema, may_create)] = session.rows(dialect.may_create(above[0] if above else None))
     if may_create is None:
         raise TaskFailure("table-missing", f"there is no schema {schema}")
     if not may_create:

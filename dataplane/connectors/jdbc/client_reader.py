@@ -1,7 +1,7 @@
 """Slices of a table or query as rows in Spark, read by a client of Python in Spark's workers.
 
 Each slice is one query, whose rows come with the hashes of which versions are made. So rows and
-version are of the same state, whatever the database knows of snapshots: a slice that differs from
+version are of the same state, also without snapshots of the database: a slice that differs from
 its listing is found by the rows themselves. All slices that are kept are those of the listing,
 which is one query.
 """

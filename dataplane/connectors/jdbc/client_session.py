@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def with_texts(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Rows of a client that gives floating-point numbers as Python's: each as its shortest text."""
+    for row in rows:
+        yield tuple(repr(cell) if isinstance(cell, float) else cell for cell in row)
+
+
 class ClientSession(ABC):
     """`dialect.DatabaseSession` over a connection in autocommit."""
 
@@ -35,6 +41,13 @@ class ClientSession(ABC):
     def columns(self, query: str) -> list[TableColumn]:
         """The columns of a query, in order."""
 
+    def described(self, query: str) -> Sequence[Any]:
+        """The description of a query's columns that PEP 249 has."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(query)
+            description: Sequence[Any] = cursor.description
+            return description
+
     def load(self, table: str, schema: Schema, rows: Iterable[pa.RecordBatch]) -> None:
         names = self.dialect.named(column_names(schema))
         for batch in rows:
@@ -42,9 +55,11 @@ class ClientSession(ABC):
             if values:
                 self.insert(f"INSERT INTO {table} ({names})", schema, values)
 
-    @abstractmethod
     def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
         """Rows of plain values. `into`: the statement without its values."""
+        places = ", ".join(["%s"] * len(schema["fields"]))
+        with self.connection.cursor() as cursor:
+            cursor.executemany(f"{into.replace('%', '%%')} VALUES ({places})", values)
 
     @abstractmethod
     def set_autocommit(self, *, on: bool) -> None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from dataplane.contract.schemas import Json
 from dataplane.contract.types import decimal_digits
 from dataplane.task_failures import TaskFailure
 
@@ -25,9 +23,22 @@ if TYPE_CHECKING:
     from dataplane.contract.schemas import Schema
 
 OURS = "_headgate_row"  # the name of a row in our queries: no column of theirs has it
-SYNC = "_headgate_sync"
-STAGE = "_headgate_stage"
+CONNECT_S = 10
 NUMBERS = ("byte", "short", "integer", "long")
+# Words of connections that cannot be made, of all clients
+REACHING = (
+    (
+        r"[Nn]ame or service not known|getaddrinfo|nodename|name resolution"
+        r"|could not translate host name|failed to resolve host",
+        "host-unknown",
+    ),
+    (r"[Cc]onnection refused", "connection-refused"),
+    (r"[Ss][Ss][Ll]|TLS|certificate", "tls-failed"),
+    (
+        r"timeout expired|timed out|timeout|No route to host|[Nn]etwork is unreachable",
+        "host-unreachable",
+    ),
+)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NAME = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|\[((?:[^\]]|\]\])+)\]|([^."`\[\]]+)')
 _ENDS = ('"', "`", "]")
@@ -78,22 +89,14 @@ class DatabaseDialect(ABC):
     package: ClassVar[str]  # the client
     port: ClassVar[int]
     quotes: ClassVar[tuple[str, str]] = ('"', '"')
-    # Errors of the server by the start of their code, and of connections by their words
-    states: ClassVar[Mapping[str, str]] = {}
+    # Codes of the server's errors, by what they mean; codes begin so that may pass by themselves
+    states: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     passing: ClassVar[tuple[str, ...]] = ()
-    words: ClassVar[tuple[tuple[str, str], ...]] = ()
-    types: ClassVar[Mapping[str, str]] = {}
-    nested: ClassVar[str]  # the type for nested values, as JSON
-    key_text: ClassVar[str]  # the type for texts of `_partition`
+    words: ClassVar[tuple[tuple[str, str], ...]] = REACHING  # of errors without a code
     has_spark_reader: ClassVar[bool] = False  # slices are read by Spark's JDBC source
-    # Whether rows of a partition are found by the columns of its key: texts of keys are then values
-    finds_by_columns: ClassVar[bool] = False
-    # Whether columns are described by the types that statements give them
-    is_described_as_declared: ClassVar[bool] = False
-    has_keys_in_stage: ClassVar[bool] = True  # else keys are first compared in the table itself
+    escapes_backslashes: ClassVar[bool] = False  # in literals
     count: ClassVar[str] = "count"
     read_isolation: ClassVar[tuple[str, ...]] = ()  # before a transaction that reads one snapshot
-    current_schema: ClassVar[str] = "SELECT current_schema()"
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -139,32 +142,14 @@ class DatabaseDialect(ABC):
     def literal(self, text: str) -> str:
         if "\0" in text:
             raise TaskFailure("bad-value", "a key or a bound has a character NUL")
-        return "'" + text.replace("'", "''") + "'"
-
-    def long_literal(self, text: str) -> str:
-        """A text of any length, as a value of a column."""
-        return self.literal(text)
+        escaped = text.replace("\\", "\\\\") if self.escapes_backslashes else text
+        return "'" + escaped.replace("'", "''") + "'"
 
     def comparable(self, text: str, column: TableColumn) -> str:
         """A value to compare the column with."""
         if column.is_number and _NUMBER.fullmatch(text):
             return text
         return self.literal(text)
-
-    def same(self, left: str, right: str) -> str:
-        """Whether two expressions have one value, also where the server takes others for equal."""
-        return f"{left} = {right}"
-
-    def is_partition(self, expression: str, partition: str) -> str:
-        return self.same(expression, self.literal(self.partition_text(partition)))
-
-    def partition_text(self, partition: str) -> str:
-        """The key of a partition as its column has it."""
-        return partition
-
-    def partition_of(self, text: str) -> str:
-        """The key for a text of the column."""
-        return text
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -184,8 +169,13 @@ class DatabaseDialect(ABC):
     def text(self, expression: str, column: TableColumn) -> str:
         """The text of a value, the same for equal values alone."""
 
+    def hashed_text(self, expression: str, column: TableColumn) -> str:
+        """A text that differs where values differ, though it may not be the value's own."""
+        return self.text(expression, column)
+
     def label(self, expression: str, column: TableColumn) -> str:
-        """The text of a value as rows are grouped by it, whatever a collation takes for equal."""
+        """The text of a value by which rows are grouped. Texts that a collation takes for equal
+        stay apart."""
         return self.text(expression, column)
 
     def equals(self, expression: str, text: str, column: TableColumn) -> str:
@@ -214,12 +204,15 @@ class DatabaseDialect(ABC):
 
     def row_text(self, columns: Sequence[TableColumn]) -> str:
         """All values of a row as one text: each with its length before it, NULL as `-`."""
-        parts = [self.text(self.name(OURS, column.name), column) for column in columns]
+        parts = self.hashed_texts(columns)
         measured = [
             f"coalesce({self.joined([self.chars(part), self.literal(':'), part])}, '-')"
             for part in parts
         ]
         return self.joined(measured)
+
+    def hashed_texts(self, columns: Sequence[TableColumn]) -> list[str]:
+        return [self.hashed_text(self.name(OURS, column.name), column) for column in columns]
 
     def joined(self, texts: Sequence[str]) -> str:
         """One text of several; NULL where one of them is."""
@@ -256,110 +249,27 @@ class DatabaseDialect(ABC):
         """Behind a SELECT that reads no table."""
         return ""
 
-    # --- writing ----------------------------------------------------------------------------------
 
-    def type_of(self, name: str, kind: Json) -> str:
-        """The database's type for one of Spark's; nested values are JSON."""
-        if not isinstance(kind, str):
-            return self.nested
-        if digits := decimal_digits(kind):
-            return self.decimal(*digits)
-        if kind not in self.types:
-            message = f"column {name} has type {kind}, which the table cannot hold: cast it"
-            raise TaskFailure("not-supported", message)
-        return self.types[kind]
+class DigestDialect(DatabaseDialect):
+    """A server whose texts may be too short for all values of a row: each value is hashed first."""
 
-    def decimal(self, precision: int, scale: int) -> str:
-        return f"decimal({precision}, {scale})"
-
-    def key_type(self, kind: str, columns: int) -> str:  # noqa: ARG002
-        """The type of a column of a primary key of so many columns."""
-        return kind
-
-    @contextmanager
-    def opening(self, session: DatabaseSession, name: str) -> Iterator[None]:  # noqa: ARG002
-        """A transaction in which no other process makes tables of ours."""
-        with session.transaction():
-            yield
+    joined_digests: ClassVar[int]  # of columns, that fit into one text
 
     @abstractmethod
-    def sync_table(self, table: str) -> list[str]:
-        """Statements that make the table of marks if there is none."""
+    def md5(self, text: str) -> str:
+        """32 hexadecimal digits."""
 
-    def mark(self, target: str, partition: str) -> Mapping[str, str]:
-        """The columns that name a row of the table of marks. Keys of partitions are longer than
-        most servers allow in an index: so a hash of both is the key."""
-        name = sha256(f"{target}\0{partition}".encode()).hexdigest()
-        return {"id": name, "target": target, "part": partition}
+    def row_hashes(self, columns: Sequence[TableColumn]) -> str:
+        texts = self.hashed_texts(columns)
+        size = " + ".join(f"coalesce({self.length(text)}, 0)" for text in texts)
+        digest = self._digest([f"coalesce({self.md5(text)}, '-')" for text in texts])
+        return f"{size} AS row_size, {self.hash(digest, 0)} AS h0, {self.hash(digest, 1)} AS h1"
 
-    def exists(self, schema: str, table: str) -> str:
-        """A query with a row if the table is there."""
-        where = f"TABLE_SCHEMA = {self.literal(schema)} AND TABLE_NAME = {self.literal(table)}"
-        return f"SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE {where}"
-
-    def unfit(self, schema: str, table: str) -> str:  # noqa: ARG002
-        """A query with a row that says why a table cannot be written to; empty for none."""
-        return ""
-
-    def hold(self, table: str, where: str) -> str:
-        """A statement after which others that do the same wait for the end of the transaction."""
-        return f"UPDATE {table} SET at = current_timestamp WHERE {where}"
-
-    def stage_name(self, schema: str) -> str:
-        return self.name(schema, STAGE)
-
-    def stage(self, name: str, columns: str) -> list[str]:
-        """Statements that make an empty table which this connection alone sees."""
-        return [f"DROP TABLE IF EXISTS {name}", f"CREATE TEMPORARY TABLE {name} ({columns})"]
-
-    def table(self, name: str, columns: str) -> str:
-        return f"CREATE TABLE {name} ({columns})"
-
-    def index(self, table: str, columns: Sequence[tuple[str, str]]) -> list[str]:
-        """Statements by which rows of a partition are found, by columns with their types."""
-        names = self.named(name for name, _ in columns)
-        return [f"CREATE INDEX {self.name('_headgate_rows')} ON {table} ({names})"]
-
-    def add_column(self, table: str, column: str) -> str:
-        return f"ALTER TABLE {table} ADD {column}"
-
-    def delete(self, table: str, where: str) -> str:
-        """Rows of the table, which the condition calls `t`."""
-        return f"DELETE FROM {table} AS t WHERE {where}"
-
-    def merge(self, table: str, rows: MergedRows) -> str:
-        """Insert rows, or give the new values to rows of the same key."""
-        on = " AND ".join(self.same(f"t.{self.name(k)}", f"n.{self.name(k)}") for k in rows.key)
-        values = ", ".join(f"n.{self.name(name)}" for name in rows.names)
-        return (
-            f"MERGE INTO {table} t USING ({rows.select}) n ON ({on})"
-            f" WHEN MATCHED THEN UPDATE SET {self.assigned(rows, 'n.{}')}"
-            f" WHEN NOT MATCHED THEN INSERT ({self.named(rows.names)}) VALUES ({values})"
-        )
-
-    def insert(self, table: str, names: Iterable[str], select: str) -> str:
-        return f"INSERT INTO {table} ({self.named(names)}) {select}"
-
-    def assigned(self, rows: MergedRows, new_value: str) -> str:
-        """Each column beside the key with its new value, in which `{}` stands for the column."""
-        others = [self.name(name) for name in rows.names if name not in rows.key]
-        return ", ".join(f"{name} = {new_value.format(name)}" for name in others)
-
-    # --- tests of connections ---------------------------------------------------------------------
-
-    def may_create(self, schema: str | None) -> str:
-        """A query with one row: the schema, and whether the user may make a table there; NULL where
-        there is none."""
-        schema_text = self.literal(schema) if schema else f"({self.current_schema})"
-        return (
-            f"SELECT {schema_text}, (SELECT max(1) FROM INFORMATION_SCHEMA.SCHEMATA"
-            f" WHERE SCHEMA_NAME = {schema_text}){self.no_table()}"
-        )
-
-
-def lock_name(name: str) -> str:
-    """A name of a lock, which most servers allow few characters."""
-    return f"headgate {sha256(name.encode()).hexdigest()[:40]}"
+    def _digest(self, digests: Sequence[str]) -> str:
+        """One text of the hashes of all columns: the hashes of some columns are hashed together."""
+        starts = range(0, len(digests), self.joined_digests)
+        parts = [self.joined(digests[start : start + self.joined_digests]) for start in starts]
+        return parts[0] if len(parts) == 1 else self.joined([self.md5(part) for part in parts])
 
 
 def not_read(column: TableColumn) -> TaskFailure:
@@ -403,14 +313,6 @@ class RowQuery(NamedTuple):
     where: str
     label: str
     is_grouped: bool
-
-
-class MergedRows(NamedTuple):
-    """`select` gives rows with columns of these names."""
-
-    select: str
-    names: Sequence[str]
-    key: Sequence[str]
 
 
 Kind = Literal["user", "infrastructure"]

@@ -8,7 +8,10 @@ from dataplane.connectors.jdbc.dialect import DatabaseDialect
 from dataplane.connectors.jdbc.mysql import MARIADB, MYSQL
 from dataplane.connectors.jdbc.oracle import ORACLE
 from dataplane.connectors.jdbc.postgresql import POSTGRESQL
+from dataplane.connectors.jdbc.redshift import REDSHIFT
+from dataplane.connectors.jdbc.snowflake import SNOWFLAKE
 from dataplane.connectors.jdbc.sqlserver import SQLSERVER
 
-_ALL: tuple[DatabaseDialect, ...] = (POSTGRESQL, MARIADB, MYSQL, SQLSERVER, ORACLE)
+_WRITABLE = (POSTGRESQL, MARIADB, MYSQL, SQLSERVER, ORACLE)
+_ALL: tuple[DatabaseDialect, ...] = (*_WRITABLE, REDSHIFT, SNOWFLAKE)
 DIALECTS: Mapping[str, DatabaseDialect] = {d.scheme: d for d in _ALL}

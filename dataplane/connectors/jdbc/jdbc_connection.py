@@ -98,7 +98,7 @@ def task_failure(dialect: DatabaseDialect, error: BaseException) -> TaskFailure 
     if server_error is None:
         return None
     state, message = server_error[0], " ".join(server_error[1].split())
-    condition = dialect.states.get(state) or (None if state else _condition(dialect, message))
+    condition = _by_code(dialect, state) if state else _by_words(dialect, message)
     condition = condition or "database-error"
     passing = (
         condition in PASSING
@@ -109,7 +109,11 @@ def task_failure(dialect: DatabaseDialect, error: BaseException) -> TaskFailure 
     return TaskFailure(condition, message, kind)
 
 
-def _condition(dialect: DatabaseDialect, message: str) -> str | None:
+def _by_code(dialect: DatabaseDialect, state: str) -> str | None:
+    return next((condition for condition, codes in dialect.states.items() if state in codes), None)
+
+
+def _by_words(dialect: DatabaseDialect, message: str) -> str | None:
     return next(
         (condition for words, condition in dialect.words if re.search(words, message)), None
     )

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dataplane.connectors.files.marker import target_gone
-from dataplane.connectors.jdbc.dialect import DatabaseDialect, DatabaseSession, MergedRows
+from dataplane.connectors.jdbc.dialect import DatabaseSession
 from dataplane.connectors.jdbc.jdbc_connection import address, connected, in_words
 from dataplane.connectors.jdbc.jdbc_listing import Table, objects
 from dataplane.connectors.jdbc.sync_table import REMAKING, AppendedRows, Notes
 from dataplane.connectors.jdbc.table_layout import PARTITION, Layout
+from dataplane.connectors.jdbc.writable_dialect import MergedRows, WritableDialect, writable
 from dataplane.contract.claims import WriteTask
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
@@ -34,17 +35,18 @@ from dataplane.task_failures import TaskFailure
 def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAnswer]]:
     """The function that runs the `write` tasks of a claim, over one connection."""
     place = address(job)
+    dialect = writable(place.dialect)
     with connected(place) as session:
-        target = opened(session, place.dialect, job)
+        target = opened(session, dialect, job)
 
         def write(task: WriteTask) -> WriteAnswer:
-            with in_words(place.dialect):
+            with in_words(dialect):
                 return target.write(task, lake)
 
         yield write
 
 
-def opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) -> TargetTable:
+def opened(session: DatabaseSession, dialect: WritableDialect, job: WriteJob) -> TargetTable:
     """The table, made if there is none. TaskFailure where it is another's, or was to be there and
     is not."""
     *above, table = dialect.names_of(job["settings"]["table"])
@@ -66,7 +68,7 @@ def opened(session: DatabaseSession, dialect: DatabaseDialect, job: WriteJob) ->
     return target
 
 
-def _current_schema(session: DatabaseSession, dialect: DatabaseDialect) -> str:
+def _current_schema(session: DatabaseSession, dialect: WritableDialect) -> str:
     [(name,)] = session.rows(dialect.current_schema)
     if name is None:
         raise TaskFailure(
@@ -83,7 +85,7 @@ class TargetTable:
     """One table that is ours. Every method may be repeated."""
 
     session: DatabaseSession
-    dialect: DatabaseDialect
+    dialect: WritableDialect
     notes: Notes
     layout: Layout
     schema: Schema

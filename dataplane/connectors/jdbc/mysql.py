@@ -9,25 +9,20 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
-    DatabaseDialect,
+    CONNECT_S,
+    DatabaseAddress,
     DatabaseSession,
-    MergedRows,
     TableColumn,
-    lock_name,
     not_read,
 )
-from dataplane.contract.schemas import Schema
+from dataplane.connectors.jdbc.writable_dialect import MergedRows, WritableDialect, lock_name
 from dataplane.task_failures import TaskFailure
 
-if TYPE_CHECKING:
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 LOCK_S = 60
 # The server's default, whatever its own is: texts of values and what is refused depend on it
 SQL_MODE = "STRICT_TRANS_TABLES,STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
@@ -92,11 +87,6 @@ class MysqlSession(ClientSession):
             cursor.execute(query)
             return [_column(field) for field in cursor._result.fields]
 
-    def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
-        places = ", ".join(["%s"] * len(schema["fields"]))
-        with self.connection.cursor() as cursor:
-            cursor.executemany(f"{into.replace('%', '%%')} VALUES ({places})", values)
-
     def set_autocommit(self, *, on: bool) -> None:
         if not on:
             self.connection.begin()
@@ -123,7 +113,7 @@ def _column(field: Any) -> TableColumn:
     return TableColumn(field.name, marked, unsigned if is_unsigned else signed)
 
 
-class Mysql(DatabaseDialect):
+class Mysql(WritableDialect):
     scheme = "mysql"
     title = "MySQL"
     example = "jdbc:mysql://host:3306/database"
@@ -131,30 +121,20 @@ class Mysql(DatabaseDialect):
     package = "pymysql"
     port = 3306
     quotes = ("`", "`")
+    escapes_backslashes = True
     # No two texts are equal to it but those of the same characters
     collation: ClassVar[str] = "utf8mb4_0900_bin"
     states = {  # noqa: RUF012
-        "1045": "credentials-refused",
-        "1698": "credentials-refused",
-        "1049": "database-missing",
-        "1146": "table-missing",
-        "1046": "table-missing",
-        "1054": "column-missing",
-        "1044": "permission-denied",
-        "1142": "permission-denied",
-        "1143": "permission-denied",
-        "1227": "permission-denied",
-        "1062": "key-not-unique",
+        "credentials-refused": ("1045", "1698"),
+        "database-missing": ("1049",),
+        "table-missing": ("1146", "1046"),
+        "column-missing": ("1054",),
+        "permission-denied": ("1044", "1142", "1143", "1227"),
+        "key-not-unique": ("1062",),
     }
     passing = (
         *("1037", "1040", "1053", "1079", "1152", "1158", "1159", "1160", "1161", "1203", "1205"),
         *("1213", "1226", "1290", "1317", "1836", "1927", "1969", "3024"),
-    )
-    words = (
-        (r"Name or service not known|getaddrinfo|nodename|name resolution", "host-unknown"),
-        (r"[Cc]onnection refused", "connection-refused"),
-        (r"timed out|No route to host|[Nn]etwork is unreachable", "host-unreachable"),
-        (r"SSL|TLS|certificate", "tls-failed"),
     )
     types = {  # noqa: RUF012
         "string": "longtext",
@@ -227,9 +207,6 @@ class Mysql(DatabaseDialect):
 
     def folded(self, name: str) -> str:
         return name
-
-    def literal(self, text: str) -> str:
-        return super().literal(text.replace("\\", "\\\\"))
 
     def is_exact(self, column: TableColumn) -> bool:
         return column.is_number or column.spark in ("date", "timestamp", "timestamp_ntz")

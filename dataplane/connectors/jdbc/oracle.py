@@ -10,26 +10,25 @@ import re
 import socket
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
+    CONNECT_S,
     OURS,
-    DatabaseDialect,
+    REACHING,
+    DatabaseAddress,
     DatabaseSession,
+    DigestDialect,
     TableColumn,
     not_read,
 )
+from dataplane.connectors.jdbc.writable_dialect import WritableDialect
 from dataplane.contract.schemas import Schema
 from dataplane.task_failures import TaskFailure
 
-if TYPE_CHECKING:
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 LITERAL_CHARACTERS = 1000
-DIGESTS = 100  # of columns that are joined: a text has at most 4,000 bytes
 SINGLE_PARTITION = "/"  # in place of the empty key
 STAGE_NAME = "ORA$PTT_HEADGATE"  # names of private temporary tables begin so
 _URL = re.compile(r"jdbc:oracle:thin:@(?:(?P<tls>tcps):)?(?://)?(?P<place>[^/@?]+/[^/@?:]+)")
@@ -63,9 +62,7 @@ class OracleSession(ClientSession):
     """A connection of python-oracledb. The rows of a slice come as texts and bytes."""
 
     def columns(self, query: str) -> list[TableColumn]:
-        with self.connection.cursor() as cursor:
-            cursor.execute(query)
-            return [_column(field) for field in cursor.description]
+        return [_column(field) for field in self.described(query)]
 
     def insert(self, into: str, schema: Schema, values: Sequence[tuple[Any, ...]]) -> None:
         import oracledb
@@ -112,7 +109,7 @@ def _number(field: Any) -> TableColumn:
     return TableColumn(field.name, f"NUMBER({field.precision},{field.scale})", spark)
 
 
-class Oracle(DatabaseDialect):
+class Oracle(DigestDialect, WritableDialect):
     scheme = "oracle"
     title = "Oracle"
     example = "jdbc:oracle:thin:@//host:1521/service"
@@ -121,32 +118,21 @@ class Oracle(DatabaseDialect):
     port = 1521
     is_described_as_declared = True
     has_keys_in_stage = False
+    joined_digests = 100  # a text has at most 4,000 bytes
     states = {  # noqa: RUF012
-        "01017": "credentials-refused",
-        "28000": "credentials-refused",
-        "12514": "database-missing",
-        "00942": "table-missing",
-        "01918": "table-missing",
-        "00904": "column-missing",
-        "01031": "permission-denied",
-        "01045": "permission-denied",
-        "01950": "permission-denied",
-        "41900": "permission-denied",
-        "00001": "key-not-unique",
-        "30926": "key-not-unique",
-        "01489": "row-too-large",
+        "credentials-refused": ("01017", "28000"),
+        "database-missing": ("12514",),
+        "table-missing": ("00942", "01918"),
+        "column-missing": ("00904",),
+        "permission-denied": ("01031", "01045", "01950", "41900"),
+        "key-not-unique": ("00001", "30926"),
+        "row-too-large": ("01489",),
     }
     passing = (
         *("00018", "00020", "00054", "00060", "00955", "01033", "01034", "01089", "01466", "01555"),
         *("03113", "03114", "03135", "08177", "12541", "25408"),
     )
-    words = (
-        (r"[Nn]ame or service not known|getaddrinfo|name resolution", "host-unknown"),
-        (r"ORA-12514|ORA-12505|is not registered", "database-missing"),
-        (r"[Cc]onnection refused", "connection-refused"),
-        (r"SSL|TLS|certificate", "tls-failed"),
-        (r"timed out|timeout|No route to host|[Nn]etwork is unreachable", "host-unreachable"),
-    )
+    words = ((r"ORA-12514|ORA-12505|is not registered", "database-missing"), *REACHING)
     types = {  # noqa: RUF012
         "string": "VARCHAR2(4000)",
         "binary": "RAW(2000)",
@@ -253,15 +239,14 @@ class Oracle(DatabaseDialect):
             case _:
                 return f"TO_CHAR({expression}, 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,''')"
 
-    def row_hashes(self, columns: Sequence[TableColumn]) -> str:
-        """Each value has a hash of its own, since a text of a row may have 4,000 bytes."""
-        texts = [self.text(self.name(OURS, column.name), column) for column in columns]
-        size = " + ".join(f"coalesce(lengthb({text}), 0)" for text in texts)
-        digest = _digest([f"coalesce({_md5(text)}, '-')" for text in texts])
-        return f"{size} AS row_size, {self.hash(digest, 0)} AS h0, {self.hash(digest, 1)} AS h1"
+    def md5(self, text: str) -> str:
+        return f"RAWTOHEX(STANDARD_HASH({text}, 'MD5'))"
+
+    def length(self, text: str) -> str:
+        return f"lengthb({text})"
 
     def hash(self, text: str, seed: int) -> str:
-        part = f"SUBSTR({_md5(text)}, {1 + 15 * seed}, 15)"
+        part = f"SUBSTR({self.md5(text)}, {1 + 15 * seed}, 15)"
         return f"TO_NUMBER({part}, '{'X' * 15}')"
 
     def read_value(self, expression: str, column: TableColumn) -> str:
@@ -320,17 +305,6 @@ def _point_in_time(expression: str) -> str:
     """Nine digits of a second, or six where the others are 0."""
     text = f"TRIM(TO_CHAR({expression}, 'SYYYY-MM-DD HH24:MI:SS.FF9'))"
     return f"REGEXP_REPLACE({text}, '000$', '')"
-
-
-def _md5(text: str) -> str:
-    return f"RAWTOHEX(STANDARD_HASH({text}, 'MD5'))"
-
-
-def _digest(texts: Sequence[str]) -> str:
-    """One text of the hashes of all columns: the hashes of some columns are hashed together."""
-    starts = range(0, len(texts), DIGESTS)
-    parts = [" || ".join(texts[start : start + DIGESTS]) for start in starts]
-    return parts[0] if len(parts) == 1 else " || ".join(_md5(part) for part in parts)
 
 
 def _unless(code: int, statement: str) -> str:

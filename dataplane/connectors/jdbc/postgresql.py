@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dataplane.connectors.jdbc.dialect import (
+    CONNECT_S,
     OURS,
-    STAGE,
-    DatabaseDialect,
+    REACHING,
+    DatabaseAddress,
     DatabaseSession,
-    MergedRows,
     RowQuery,
     TableColumn,
 )
 from dataplane.connectors.jdbc.table_rows import as_csv
+from dataplane.connectors.jdbc.writable_dialect import STAGE, MergedRows, WritableDialect
 from dataplane.contract.schemas import Schema, column_names
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 # Texts of values are what versions are made of: they must not depend on the server's or the user's
 # own settings.
 SESSION = (
@@ -82,7 +80,7 @@ class PostgresSession:
         self.connection.close()
 
 
-class Postgresql(DatabaseDialect):
+class Postgresql(WritableDialect):
     scheme = "postgresql"
     title = "PostgreSQL"
     example = "jdbc:postgresql://host:5432/database"
@@ -91,32 +89,19 @@ class Postgresql(DatabaseDialect):
     port = 5432
     words = (
         (
-            r"could not translate host name|[Nn]ame or service not known|failed to resolve host"
-            r"|getaddrinfo",
-            "host-unknown",
-        ),
-        (
             r"authentication failed|no password supplied|role .* does not exist|pg_hba",
             "credentials-refused",
         ),
         (r"database .* does not exist", "database-missing"),
-        (r"SSL|certificate|TLS", "tls-failed"),
-        (r"[Cc]onnection refused", "connection-refused"),
-        (
-            r"timeout expired|timed out|No route to host|[Nn]etwork is unreachable",
-            "host-unreachable",
-        ),
+        *REACHING,
     )
     states = {  # noqa: RUF012
-        "28P01": "credentials-refused",
-        "28000": "credentials-refused",
-        "3D000": "database-missing",
-        "42P01": "table-missing",
-        "3F000": "table-missing",
-        "42703": "column-missing",
-        "42501": "permission-denied",
-        "23505": "key-not-unique",
-        "21000": "key-not-unique",
+        "credentials-refused": ("28P01", "28000"),
+        "database-missing": ("3D000",),
+        "table-missing": ("42P01", "3F000"),
+        "column-missing": ("42703",),
+        "permission-denied": ("42501",),
+        "key-not-unique": ("23505", "21000"),
     }
     passing = ("08", "53", "57", "40", "55P03")
     types = {  # noqa: RUF012
@@ -229,7 +214,8 @@ class Postgresql(DatabaseDialect):
 POSTGRESQL = Postgresql()
 
 
-def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
+def libpq_place(address: DatabaseAddress) -> dict[str, Any]:
+    """Host, database, login and TLS."""
     parts = urlsplit(address.url.removeprefix("jdbc:"))
     place = {
         "host": address.host,
@@ -239,12 +225,11 @@ def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
     same = {k: v for k, v in address.parameters.items() if k in _SAME}
     if address.parameters.get("ssl", "").lower() == "true":
         same.setdefault("sslmode", "verify-full")
+    login = {"user": address.user, "password": address.password}
+    return place | {k: v for k, v in login.items() if v} | same
+
+
+def libpq_options(address: DatabaseAddress) -> dict[str, Any]:
     search = address.parameters.get("currentSchema")
     options = f"{SESSION} -c search_path={search}" if search else SESSION
-    login = {"user": address.user, "password": address.password}
-    return (
-        place
-        | {k: v for k, v in login.items() if v}
-        | same
-        | {"options": options, "connect_timeout": CONNECT_S}
-    )
+    return libpq_place(address) | {"options": options, "connect_timeout": CONNECT_S}

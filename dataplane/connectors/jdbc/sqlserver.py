@@ -10,26 +10,22 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
 from dataplane.connectors.jdbc.client_session import ClientSession
 from dataplane.connectors.jdbc.dialect import (
-    STAGE,
-    DatabaseDialect,
+    CONNECT_S,
+    REACHING,
+    DatabaseAddress,
     DatabaseSession,
-    MergedRows,
     TableColumn,
-    lock_name,
     not_read,
 )
+from dataplane.connectors.jdbc.writable_dialect import STAGE, MergedRows, WritableDialect, lock_name
 from dataplane.contract.schemas import Schema
 from dataplane.task_failures import TaskFailure
 
-if TYPE_CHECKING:
-    from dataplane.connectors.jdbc.dialect import DatabaseAddress
-
-CONNECT_S = 10
 LOCK_MS = 60_000
 MOST_ROWS = 1000  # that one VALUES may have
 KEY_CHARACTERS = 450  # of a primary key: 900 bytes
@@ -101,7 +97,7 @@ def _literal(value: object) -> str:
             return SQLSERVER.literal(str(value).removesuffix("+00:00"))
 
 
-class SqlServer(DatabaseDialect):
+class SqlServer(WritableDialect):
     scheme = "sqlserver"
     title = "SQL Server"
     example = "jdbc:sqlserver://host:1433;databaseName=database;trustServerCertificate=true"
@@ -112,25 +108,18 @@ class SqlServer(DatabaseDialect):
     count = "count_big"
     is_described_as_declared = True
     states = {  # noqa: RUF012
-        "18456": "credentials-refused",
-        "18452": "credentials-refused",
-        "4060": "database-missing",
-        "208": "table-missing",
-        "2760": "table-missing",
-        "207": "column-missing",
-        "229": "permission-denied",
-        "262": "permission-denied",
-        "300": "permission-denied",
-        "2627": "key-not-unique",
-        "2601": "key-not-unique",
-        "8672": "key-not-unique",
+        "credentials-refused": ("18456", "18452"),
+        "database-missing": ("4060",),
+        "table-missing": ("208", "2760"),
+        "column-missing": ("207",),
+        "permission-denied": ("229", "262", "300"),
+        "key-not-unique": ("2627", "2601", "8672"),
     }
     passing = ("1205", "1222", "3960", "40197", "40501", "40613", "49918", "49919", str(LOCKED))
     words = (
-        (r"[Cc]onnection refused", "connection-refused"),
-        (r"[Ss][Ss][Ll]|TLS|certificate", "tls-failed"),
-        (r"Login failed", "credentials-refused"),
-        (r"timed out|No route to host|unavailable or does not exist", "host-unreachable"),
+        *REACHING,
+        ("Login failed", "credentials-refused"),
+        ("unavailable or does not exist", "host-unreachable"),
     )
     types = {  # noqa: RUF012
         "string": f"nvarchar(max) {EXACT}",

@@ -11,7 +11,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import NoReturn
 
-from dataplane.connectors.jdbc.dialect import SYNC, DatabaseDialect, DatabaseSession
+from dataplane.connectors.jdbc.dialect import DatabaseSession
+from dataplane.connectors.jdbc.writable_dialect import SYNC, WritableDialect
 from dataplane.contract.keys import encode_key
 from dataplane.task_failures import TaskFailure
 
@@ -41,7 +42,7 @@ class Notes:
     """The rows of one table, `schema.table`, as its one writer sees them."""
 
     session: DatabaseSession
-    dialect: DatabaseDialect
+    dialect: WritableDialect
     schema: str
     table: str
     owner: str

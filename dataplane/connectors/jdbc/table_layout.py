@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from dataplane.connectors.jdbc.dialect import OURS, DatabaseDialect
+from dataplane.connectors.jdbc.dialect import OURS
+from dataplane.connectors.jdbc.writable_dialect import WritableDialect
 from dataplane.contract.jobs import WriteJob
 from dataplane.contract.schemas import Schema, column_names
 from dataplane.task_failures import TaskFailure
@@ -26,7 +27,7 @@ class Layout:
     appends: bool = False
 
     @staticmethod
-    def of(job: WriteJob, dialect: DatabaseDialect) -> Layout:
+    def of(job: WriteJob, dialect: WritableDialect) -> Layout:
         schema = job["schema"]
         key = tuple(_named(schema, name) for name in job["settings"]["key"])
         kinds = {f["name"]: dialect.type_of(f["name"], f["type"]) for f in schema["fields"]}
@@ -74,7 +75,7 @@ class Layout:
 
     # --- statements -------------------------------------------------------------------------------
 
-    def create(self, dialect: DatabaseDialect, table: str) -> list[str]:
+    def create(self, dialect: WritableDialect, table: str) -> list[str]:
         kinds = dict(self.columns) | {PARTITION: dialect.key_text}
         found_by = [(name, kinds[name]) for name in self.keyed or (PARTITION,)]
         columns = self._definitions(dialect, with_partition=self.has_partition)
@@ -82,19 +83,19 @@ class Layout:
         return [dialect.table(table, columns), *index]
 
     def stage(
-        self, dialect: DatabaseDialect, name: str, *, with_partition: bool = False
+        self, dialect: WritableDialect, name: str, *, with_partition: bool = False
     ) -> list[str]:
         """An empty table for rows of one partition, in which keys are unique as well."""
         columns = self._definitions(dialect, with_partition=with_partition, is_stage=True)
         return dialect.stage(name, columns)
 
-    def types(self, dialect: DatabaseDialect) -> dict[str, str]:
+    def types(self, dialect: WritableDialect) -> dict[str, str]:
         """The types of all columns as a server describes them that repeats its declarations."""
         kinds = dict(self.columns) | {PARTITION: dialect.key_text}
         return {name: kind.partition(" COLLATE ")[0] for name, kind in kinds.items()}
 
     def _definitions(
-        self, dialect: DatabaseDialect, *, with_partition: bool, is_stage: bool = False
+        self, dialect: WritableDialect, *, with_partition: bool, is_stage: bool = False
     ) -> str:
         has_keys = dialect.has_keys_in_stage or not is_stage
         parts = [f"{dialect.name(name)} {kind}" for name, kind in self.columns]
@@ -104,7 +105,7 @@ class Layout:
             parts.append(f"PRIMARY KEY ({dialect.named(self.key)})")
         return ", ".join(parts)
 
-    def same_key(self, dialect: DatabaseDialect) -> str:
+    def same_key(self, dialect: WritableDialect) -> str:
         """Whether a row of `t` has the key of one of `s`."""
         names = map(dialect.name, self.key)
         return " AND ".join(dialect.same(f"t.{name}", f"s.{name}") for name in names)
@@ -139,7 +140,7 @@ class Layout:
 
 
 def _named(schema: Schema, name: str) -> str:
-    """A column by its name, whatever its case."""
+    """A column by its name, in any case."""
     names = column_names(schema)
     column = name if name in names else next((n for n in names if n.lower() == name.lower()), None)
     if column is None:

@@ -34,7 +34,10 @@ def reading(session: SparkSession, job: SourceJob) -> Iterator[KafkaReading]:
     """TaskFailure where the server does not answer."""
     settings = job["settings"]
     yield KafkaReading(
-        session, settings, look(settings, settings["topic"]), job.get("on_bad_record") == "drop"
+        session,
+        settings,
+        look(settings, settings["topic"]),
+        job.get("on_bad_record", "fail") != "fail",
     )
 
 

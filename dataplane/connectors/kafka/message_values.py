@@ -13,13 +13,14 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from dataplane.connectors.files.json_texts import goes_on, loses
-from dataplane.connectors.files.reader_options import CORRUPT
+from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT
 from dataplane.connectors.kafka import debezium
 from dataplane.connectors.kafka.avro import HEAD, decoded, written
 from dataplane.connectors.kafka.event_columns import row_schema
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.fragments.content import quoted
+from dataplane.fragments.spark.row_conditions import RECORD_CHARACTERS
 from dataplane.spark.spark_schemas import spark_type
 from dataplane.task_failures import TaskFailure, to_driver
 
@@ -31,15 +32,19 @@ def shaped(
     messages: DataFrame, settings: ConnectorSettings, schema: int | None, *others: str, drops: bool
 ) -> DataFrame:
     """The columns of messages, and `others`. `schema`: the id of that under which values of Avro
-    are read. With `drops` a value that is none has a reason in the column `CORRUPT`; else it is an
-    error."""
+    are read. With `drops` a value that is none has a reason in the column `CORRUPT`, and its text
+    in `RECORD_TEXT`; its own columns are NULL. Else it is an error."""
     if settings["format"] == "raw":
         raw = ("key", "value", "headers", "partition", "offset", "timestamp")
         return messages.select(*map(F.col, raw), *others)
     kind, parsed = _parsed(messages, settings, schema, drops=drops)
+    only = _required(kind)
     if drops:
-        parsed, others = parsed.withColumn(CORRUPT, F.col(f"{VALUE}.error")), (*others, CORRUPT)
-    only = F.col(f"{VALUE}.value") if drops else _required(kind)
+        error = F.col(f"{VALUE}.error")
+        own_bytes = _unframed(F.col("value")) if schema is None else F.col("value")
+        parsed = parsed.withColumns({CORRUPT: error, RECORD_TEXT: _text(own_bytes)})
+        others = (*others, CORRUPT, RECORD_TEXT)
+        only = F.when(error.isNull(), F.col(f"{VALUE}.value"))
     own = [F.col(f"{VALUE}.{quoted(f.name)}") for f in kind]
     return parsed.withColumn(VALUE, only).select(*own, *_about(), *others)
 
@@ -131,6 +136,15 @@ def _unframed(value: Column) -> Column:
     JSON begins so."""
     is_framed = F.substring(value, 1, 1) == F.lit(b"\0")
     return F.when(is_framed, F.substring(value, HEAD + 1, MOST_BYTES)).otherwise(value)
+
+
+def _text(own_bytes: Column) -> Column:
+    """The bytes of a value as text. If they are no UTF-8, or have a zero as those of Avro, they are
+    hexadecimal digits: 0x00FF."""
+    text = own_bytes.cast("string")
+    digits = F.hex(F.substring(own_bytes, 1, RECORD_CHARACTERS // 2))
+    is_text = F.is_valid_utf8(text) & ~text.contains("\0")
+    return F.when(is_text, text).otherwise(F.concat(F.lit("0x"), digits))
 
 
 def _about() -> list[Column]:

@@ -72,7 +72,7 @@ class NoticeWatch(SourceWatch):
         self._thread.start()
 
     def is_current(self) -> bool:
-        """A topic that was created anew, or has more partitions, needs another watch."""
+        """A topic that was created again, or has more partitions, needs another watch."""
         if not self._thread.is_alive():
             return False
         try:

@@ -13,7 +13,9 @@ from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.task_failures import TaskFailure
 
-FORMATS = "HEADGATE_SPARK_FORMATS"  # names that the operator allows, separated by commas
+# What the operator allows, separated by commas: names of sources; packages as
+# `group:artifact:version`, or `group:artifact:*` for each version
+FORMATS, PACKAGES = "HEADGATE_SPARK_FORMATS", "HEADGATE_SPARK_PACKAGES"
 ALL = "all"  # the key of a source that is one partition
 
 
@@ -47,10 +49,20 @@ def check(job: ConnectJob) -> None:
 
 
 def check_format(settings: ConnectorSettings, environ: Mapping[str, str]) -> None:
-    """TaskFailure for a name that the operator does not allow. A class of the user's own is code as
-    any other."""
+    """TaskFailure for a name or a package that the operator does not allow. A class of the user's
+    own is code as any other."""
     name = settings["format"]
-    allowed = [text.strip().lower() for text in environ.get(FORMATS, "").split(",")]
-    if name and name.lower() not in allowed:
+    formats = {text.lower() for text in _listed(environ, FORMATS)}
+    if name and name.lower() not in formats:
         message = f"the format {name} is not among those that {FORMATS} allows"
         raise TaskFailure("format-refused", f"{message}: ask the operator to add it there")
+    packages = _listed(environ, PACKAGES)
+    for package in settings.get("packages", ()):
+        any_version = package.rpartition(":")[0] + ":*"
+        if packages.isdisjoint({package, any_version}):
+            message = f"the package {package} is not among those that {PACKAGES} allows"
+            raise TaskFailure("package-refused", f"{message}: ask the operator to add it there")
+
+
+def _listed(environ: Mapping[str, str], name: str) -> frozenset[str]:
+    return frozenset(text.strip() for text in environ.get(name, "").split(","))

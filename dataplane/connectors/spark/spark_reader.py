@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from dataplane.connectors.spark.option_places import check_option_places
 from dataplane.connectors.spark.spark_listing import check_format
 from dataplane.contract.jobs import SourceJob
 from dataplane.contract.results import LABEL, TaskError
@@ -22,9 +24,12 @@ from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import SourceObject
 from dataplane.secrets import resolved
 from dataplane.spark.spark_schemas import schema_of
+from dataplane.storage.refused_places import Places
 from dataplane.task_failures import TaskFailure
 from dataplane.transform.bundle import Bundle, opened
 
+# The JVM's errors of connections
+NO_ANSWER = re.compile(r"java\.net\.(Connect|NoRouteToHost|SocketTimeout|UnknownHost)Exception")
 OURS = "headgate."  # begins options that are parts of the source's identity, and none of the reader
 
 
@@ -69,8 +74,9 @@ class SparkReading:
         """Empty: the component declares when a partition changes."""
         return frozenset()
 
-    def may_pass(self, _: TaskError) -> bool:
-        return False
+    def may_pass(self, error: TaskError) -> bool:
+        """Whether the source's server could not be reached."""
+        return NO_ANSWER.search(f"{error['message']}\n{error['detail']}") is not None
 
     def rows(self, objects: Sequence[tuple[str, SourceObject]]) -> DataFrame:
         frames = [
@@ -86,4 +92,6 @@ class SparkReading:
         }
         if option := self.job["settings"].get("option"):
             options[option] = name
+        if self.job["settings"]["format"]:
+            check_option_places(options, Places.of(os.environ))
         return self.session.read.format(self.name).options(**options).load()

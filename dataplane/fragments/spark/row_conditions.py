@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from dataplane.contract.claims import FragmentClaim
 from dataplane.contract.jobs import CheckJob, DropRule, DropRules
-from dataplane.contract.results import EXPECTATION, LABEL, REASON, Metrics, TaskError
+from dataplane.contract.results import EXPECTATION, LABEL, REASON, RECORD, Metrics, TaskError
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.attempt import Failed
 from dataplane.fragments.content import quoted
@@ -35,6 +35,7 @@ from dataplane.task_failures import TaskFailure
 
 Condition: TypeAlias = DropRule | CheckJob
 TAKEN_OUT = "-q"  # behind a label: that of the second fragment of a task
+RECORD_CHARACTERS = 16_384  # of a bad record that are kept: at most 64 KiB
 
 
 def condition(rows: DataFrame, check: Condition) -> Column:
@@ -80,11 +81,21 @@ def sorted_out(rows: DataFrame, expect: DropRules) -> DataFrame:
 
 def _conditions(rows: DataFrame, expect: DropRules) -> Iterator[Column]:
     for check in expect["drop"]:
-        yield is_on_time() if "late" in check else condition(rows, check)
-        if check.get("quarantine") and REASON in rows.columns:
+        yield _condition(rows, check)
+        added = [REASON, *check.get("record_columns", ())] if check.get("quarantine") else []
+        if reserved := [name for name in added if name in rows.columns]:
             raise TaskFailure(
-                "RESERVED_COLUMN", f"a column of rows to be quarantined may not be named {REASON!r}"
+                "RESERVED_COLUMN",
+                f"a column of rows to be quarantined may not be named {reserved[0]!r}",
             )
+
+
+def _condition(rows: DataFrame, check: DropRule) -> Column:
+    if "late" in check:
+        return is_on_time()
+    if "record_columns" in check:
+        return F.lit(True)  # bad records are none of these rows
+    return condition(rows, check)
 
 
 def _mark(number: int) -> str:
@@ -111,19 +122,23 @@ def write_one_kept(attempt: SparkAttempt[FragmentClaim], rows: DataFrame, label:
 
 
 def write_sorted_out(
-    attempt: SparkAttempt[FragmentClaim], rows: DataFrame, labels: Sequence[str]
+    attempt: SparkAttempt[FragmentClaim],
+    rows: DataFrame,
+    labels: Sequence[str],
+    bad_records: DataFrame | None = None,
 ) -> dict[str, Written]:
     """As `write_many`; rows that `sorted_out` gave other labels are counted, and gone or
-    quarantined."""
+    quarantined. `bad_records`: labelled rows to be quarantined, with the columns of their rule."""
     expect = attempt.claim["job"]["expect"]
     checks = [(check, _mark(i)) for i, check in enumerate(expect["drop"])]
     every = [*labels, *(label + mark for label in labels for _, mark in checks)]
     written = write_many(attempt, clustered_within(rows, attempt.claim["job"]), every)
-    quarantined = _quarantined(attempt, written, labels)
+    quarantined = _quarantined(attempt, written, labels, bad_records)
     for label in labels:
         counts = {
             check["id"]: _delete_rejected(attempt, written[label + mark]) for check, mark in checks
         }
+        counts |= _bad_counts(attempt, quarantined.get(label), counts)
         written[label] = _with_counts(written[label], {id: n for id, n in counts.items() if n})
     return {label: replace(written[label], taken_out=quarantined.get(label)) for label in labels}
 
@@ -148,11 +163,30 @@ def write_dealt(
 
 def _delete_rejected(attempt: SparkAttempt[FragmentClaim], written: Written) -> int:
     """Remove what rows that were taken out were written to; how many there were."""
+    count = _row_count(attempt, written)
+    attempt.lake.delete(written.files)
+    return count
+
+
+def _row_count(attempt: SparkAttempt[FragmentClaim], written: Written) -> int:
+    """By the footers of the files."""
     count: int = sum(
         read_footer(attempt.lake, path, size).num_rows for path, size in written.files.items()
     )
-    attempt.lake.delete(written.files)
     return count
+
+
+def _bad_counts(
+    attempt: SparkAttempt[FragmentClaim], quarantined: Written | None, counts: Mapping[str, int]
+) -> dict[str, int]:
+    """The number of bad records by the id of their rule, if there is one: the quarantined rows that
+    no other rule counts."""
+    rules = attempt.claim["job"]["expect"]["drop"]
+    of_records = next((rule for rule in rules if "record_columns" in rule), None)
+    if of_records is None or quarantined is None:
+        return {}
+    others = sum(counts[rule["id"]] for rule in rules if rule.get("quarantine"))
+    return {of_records["id"]: _row_count(attempt, quarantined) - others}
 
 
 def _with_counts(written: Written, dropped: Mapping[str, int]) -> Written:
@@ -168,12 +202,14 @@ def _metrics(dropped: Mapping[str, int]) -> Metrics:
 
 def nothing_written(attempt: SparkAttempt[FragmentClaim], schema: Schema) -> Written:
     """The fragments of a task without a row."""
-    second = Written(_with_reason(schema)) if _quarantining(attempt) else None
+    second = Written(_with_reason(attempt, schema)) if _quarantining(attempt) else None
     return Written(schema, taken_out=second)
 
 
-def _with_reason(schema: Schema) -> Schema:
-    return struct_of([*schema["fields"], field_of(REASON, "string")])
+def _with_reason(attempt: SparkAttempt[FragmentClaim], schema: Schema) -> Schema:
+    rules = attempt.claim["job"]["expect"]["drop"]
+    names = [REASON, *(name for rule in rules for name in rule.get("record_columns", ()))]
+    return struct_of([*schema["fields"], *(field_of(name, "string") for name in names)])
 
 
 def _quarantining(attempt: SparkAttempt[FragmentClaim]) -> dict[str, str]:
@@ -184,25 +220,46 @@ def _quarantining(attempt: SparkAttempt[FragmentClaim]) -> dict[str, str]:
 
 
 def _quarantined(
-    attempt: SparkAttempt[FragmentClaim], written: Mapping[str, Written], labels: Sequence[str]
+    attempt: SparkAttempt[FragmentClaim],
+    written: Mapping[str, Written],
+    labels: Sequence[str],
+    bad_records: DataFrame | None,
 ) -> dict[str, Written]:
-    """The second fragments of tasks: the rows that were written under the labels of reasons, once
-    more, with the reason."""
+    """The second fragments of tasks: bad records, and the rows that were written under the labels
+    of reasons, once more, with the reason."""
     reasons = _quarantining(attempt)
     if not reasons:
         return {}
     schema = written[labels[0]].schema
+    full_schema = _with_reason(attempt, schema)
     marked = [label + mark for label in labels for mark in reasons]
     files = [(path, label) for label in marked for path in written[label].files]
-    if not files:
-        return {label: Written(_with_reason(schema)) for label in labels}
-    rows = _with_reasons(
-        labelled_rows(attempt, reading_session(attempt.spark), files, schema), schema, reasons
-    )
-    rejected = write_many(attempt, rows, [label + TAKEN_OUT for label in labels])
-    return {
-        label: replace(rejected[label + TAKEN_OUT], schema=_with_reason(schema)) for label in labels
-    }
+    parts: list[DataFrame] = []
+    if bad_records is not None:
+        parts.append(_of_records(attempt, bad_records))
+    if files:
+        rows = labelled_rows(attempt, reading_session(attempt.spark), files, schema)
+        parts.append(_with_reasons(rows, schema, reasons))
+    if not parts:
+        return {label: Written(full_schema) for label in labels}
+    # In the session of the first: bad records are read by its settings
+    united = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
+    ordered = united.select(*(quoted(f["name"]) for f in full_schema["fields"]), LABEL)
+    rejected = write_many(attempt, ordered, [label + TAKEN_OUT for label in labels])
+    return {label: replace(rejected[label + TAKEN_OUT], schema=full_schema) for label in labels}
+
+
+def _of_records(attempt: SparkAttempt[FragmentClaim], bad_records: DataFrame) -> DataFrame:
+    """Bad records with the name of their rule as reason, and with the label of second fragments."""
+    rules = attempt.claim["job"]["expect"]["drop"]
+    [name] = [rule["name"] for rule in rules if "record_columns" in rule]
+    label = F.concat(F.col(LABEL), F.lit(TAKEN_OUT))
+    return bad_records.withColumns({REASON: F.lit(name), LABEL: label})
+
+
+def record_text(text: Column) -> Column:
+    """The column of a record's text, cut: each character has at most 4 bytes."""
+    return F.make_valid_utf8(F.substring(text, 1, RECORD_CHARACTERS)).alias(RECORD)
 
 
 def _with_reasons(rows: DataFrame, schema: Schema, reasons: Mapping[str, str]) -> DataFrame:

@@ -38,7 +38,7 @@ class QueryPod:
     def __init__(
         self, listening: socket.socket, token: str, kind: ProcessKind, patience: Patience
     ) -> None:
-        assert token, "nobody is known by nothing"
+        assert token, "an empty token names no caller"
         self._listening, self._token, self._kind, self._patience = listening, token, kind, patience
         self._port_slots = threading.Semaphore(AT_THE_PORT)
         self._turn = threading.Lock()

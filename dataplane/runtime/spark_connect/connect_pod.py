@@ -72,7 +72,7 @@ class ConnectPod:
         order_s: float = ORDER_S,
         command: tuple[str, ...] = COMMAND,
     ) -> None:
-        assert token, "nobody is known by nothing"
+        assert token, "an empty token names no caller"
         self._listening, self._token, self._bounds, self._command = (
             listening,
             token,

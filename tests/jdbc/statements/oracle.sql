@@ -18,112 +18,38 @@ SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91
 SELECT 1 FROM all_tables WHERE owner = 's' AND table_name = 'copy'
 CREATE TABLE "s"."copy" ("month" NUMBER(10,0), "name" VARCHAR2(4000), "_partition" VARCHAR2(4000) NOT NULL)
 CREATE INDEX "_headgate_e72cf95c35910bf6" ON "s"."copy" ("_partition")
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 0, NULL, TO_CLOB('{"columns": [["month", "NUMBER(10,0)"], ["name", "VARCHAR2(4000)"]], "keyed": [], "key": []}'), current_timestamp, 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', 's.copy', '')
 -- commit
--- transaction
 UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
 BEGIN EXECUTE IMMEDIATE 'DROP TABLE ORA$PTT_HEADGATE'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF; END;
 CREATE PRIVATE TEMPORARY TABLE ORA$PTT_HEADGATE ("month" NUMBER(10,0), "name" VARCHAR2(4000)) ON COMMIT PRESERVE DEFINITION
 -- load into ORA$PTT_HEADGATE
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 SELECT count(*) FROM ORA$PTT_HEADGATE
 DELETE FROM "s"."copy" t WHERE t."_partition" = 'month=1'
 INSERT INTO "s"."copy" ("month", "name", "_partition") SELECT s."month", s."name", 'month=1' AS "_partition" FROM ORA$PTT_HEADGATE s
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 7, 2, NULL, current_timestamp, 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', 's.copy', 'month%3D1')
--- commit
 -- UPSERT
--- transaction
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE "s"."_headgate_sync" ("id" CHAR(64) PRIMARY KEY, "target" VARCHAR2(4000) NOT NULL, "part" VARCHAR2(4000), owner VARCHAR2(4000) NOT NULL, generation NUMBER(19,0) NOT NULL, "rows" NUMBER(19,0), layout CLOB, at TIMESTAMP(6) NOT NULL)'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF; END;
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM all_tables WHERE owner = 's' AND table_name = 'copy'
 CREATE TABLE "s"."copy" ("month" NUMBER(10,0), "name" VARCHAR2(4000), "_partition" VARCHAR2(4000) NOT NULL, PRIMARY KEY ("month", "name"))
-CREATE INDEX "_headgate_e72cf95c35910bf6" ON "s"."copy" ("_partition")
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 0, NULL, TO_CLOB('{"columns": [["month", "NUMBER(10,0)"], ["name", "VARCHAR2(4000)"]], "keyed": [], "key": ["month", "name"]}'), current_timestamp, 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', 's.copy', '')
--- commit
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE ORA$PTT_HEADGATE'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF; END;
-CREATE PRIVATE TEMPORARY TABLE ORA$PTT_HEADGATE ("month" NUMBER(10,0), "name" VARCHAR2(4000)) ON COMMIT PRESERVE DEFINITION
--- load into ORA$PTT_HEADGATE
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-SELECT count(*) FROM ORA$PTT_HEADGATE
 DELETE FROM "s"."copy" t WHERE t."_partition" = 'month=1' AND NOT EXISTS (SELECT 1 FROM ORA$PTT_HEADGATE s WHERE t."month" = s."month" AND t."name" = s."name")
 SELECT DISTINCT t."_partition" FROM "s"."copy" t JOIN ORA$PTT_HEADGATE s ON t."month" = s."month" AND t."name" = s."name" WHERE NOT (t."_partition" = 'month=1')
 MERGE INTO "s"."copy" t USING (SELECT s."month", s."name", 'month=1' AS "_partition" FROM ORA$PTT_HEADGATE s WHERE 1 = 1) n ON (t."month" = n."month" AND t."name" = n."name") WHEN MATCHED THEN UPDATE SET "_partition" = n."_partition" WHEN NOT MATCHED THEN INSERT ("month", "name", "_partition") VALUES (n."month", n."name", n."_partition")
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 7, 2, NULL, current_timestamp, 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', 's.copy', 'month%3D1')
--- commit
 -- APPEND
--- transaction
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE "s"."_headgate_sync" ("id" CHAR(64) PRIMARY KEY, "target" VARCHAR2(4000) NOT NULL, "part" VARCHAR2(4000), owner VARCHAR2(4000) NOT NULL, generation NUMBER(19,0) NOT NULL, "rows" NUMBER(19,0), layout CLOB, at TIMESTAMP(6) NOT NULL)'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF; END;
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM all_tables WHERE owner = 's' AND table_name = 'copy'
 CREATE TABLE "s"."copy" ("month" NUMBER(10,0), "name" VARCHAR2(4000))
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 0, NULL, TO_CLOB('{"columns": [["month", "NUMBER(10,0)"], ["name", "VARCHAR2(4000)"]], "keyed": [], "key": [], "appends": true}'), current_timestamp, 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', 's.copy', '')
--- commit
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE ORA$PTT_HEADGATE'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF; END;
-CREATE PRIVATE TEMPORARY TABLE ORA$PTT_HEADGATE ("month" NUMBER(10,0), "name" VARCHAR2(4000)) ON COMMIT PRESERVE DEFINITION
--- load into ORA$PTT_HEADGATE
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-SELECT count(*) FROM ORA$PTT_HEADGATE
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO "s"."copy" ("month", "name") SELECT s."month", s."name" FROM ORA$PTT_HEADGATE s
 -- columns of: SELECT * FROM "s"."copy" WHERE 1 = 0
 SELECT min(label), count(*), coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0), count(h0) FROM (SELECT CAST(NULL AS char(1)) AS label, coalesce(lengthb("_headgate_row"."month"), 0) + coalesce(lengthb("_headgate_row"."name"), 0) AS row_size, TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH(coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."month", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."name", 'MD5')), '-'), 'MD5')), 1, 15), 'XXXXXXXXXXXXXXX') AS h0, TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH(coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."month", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."name", 'MD5')), '-'), 'MD5')), 16, 15), 'XXXXXXXXXXXXXXX') AS h1 FROM (SELECT "month", "name" FROM ORA$PTT_HEADGATE ) "_headgate_row" WHERE 1 = 1) "r"
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 7, 2, TO_CLOB('{"columns": ["month", "name"], "version": "etag:9557c626d04b489c8ba334d108abf1b6b268211ffd6b6e1b63010caa5a48e3b9"}'), current_timestamp, 'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', 's.copy', 'month%3D1')
--- commit
 -- ANOTHER COLUMN
--- transaction
-BEGIN EXECUTE IMMEDIATE 'CREATE TABLE "s"."_headgate_sync" ("id" CHAR(64) PRIMARY KEY, "target" VARCHAR2(4000) NOT NULL, "part" VARCHAR2(4000), owner VARCHAR2(4000) NOT NULL, generation NUMBER(19,0) NOT NULL, "rows" NUMBER(19,0), layout CLOB, at TIMESTAMP(6) NOT NULL)'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -955 THEN RAISE; END IF; END;
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM all_tables WHERE owner = 's' AND table_name = 'copy'
--- commit
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- columns of: SELECT * FROM "s"."copy" WHERE 1 = 0
 ALTER TABLE "s"."copy" ADD "more" DATE
--- columns of: SELECT * FROM "s"."copy" WHERE 1 = 0
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 UPDATE "s"."_headgate_sync" SET owner = 'f.o 1', generation = 7, "rows" = NULL, layout = TO_CLOB('{"columns": [["month", "NUMBER(10,0)"], ["name", "VARCHAR2(4000)"], ["more", "DATE"]], "keyed": [], "key": [], "appends": true}'), at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-BEGIN EXECUTE IMMEDIATE 'DROP TABLE ORA$PTT_HEADGATE'; EXCEPTION WHEN OTHERS THEN IF SQLCODE <> -942 THEN RAISE; END IF; END;
 CREATE PRIVATE TEMPORARY TABLE ORA$PTT_HEADGATE ("month" NUMBER(10,0), "name" VARCHAR2(4000), "more" DATE) ON COMMIT PRESERVE DEFINITION
--- load into ORA$PTT_HEADGATE
--- transaction
-UPDATE "s"."_headgate_sync" SET at = current_timestamp WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = 'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = '9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
-SELECT count(*) FROM ORA$PTT_HEADGATE
 SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = '9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
 INSERT INTO "s"."copy" ("month", "name", "more") SELECT s."month", s."name", s."more" FROM ORA$PTT_HEADGATE s
--- columns of: SELECT * FROM "s"."copy" WHERE 1 = 0
 SELECT min(label), count(*), coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0), count(h0) FROM (SELECT CAST(NULL AS char(1)) AS label, coalesce(lengthb("_headgate_row"."month"), 0) + coalesce(lengthb("_headgate_row"."name"), 0) + coalesce(lengthb("_headgate_row"."more"), 0) AS row_size, TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH(coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."month", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."name", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."more", 'MD5')), '-'), 'MD5')), 1, 15), 'XXXXXXXXXXXXXXX') AS h0, TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH(coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."month", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."name", 'MD5')), '-') || coalesce(RAWTOHEX(STANDARD_HASH("_headgate_row"."more", 'MD5')), '-'), 'MD5')), 16, 15), 'XXXXXXXXXXXXXXX') AS h1 FROM (SELECT "month", "name", "more" FROM ORA$PTT_HEADGATE ) "_headgate_row" WHERE 1 = 1) "r"
-SELECT owner, generation, layout FROM "s"."_headgate_sync" WHERE "id" = '9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
 INSERT INTO "s"."_headgate_sync" (owner, generation, "rows", layout, at, "id", "target", "part") VALUES ('f.o 1', 7, 2, TO_CLOB('{"columns": ["month", "name", "more"], "version": "etag:37ce0758c79da15cf7905f5afcc6de5117692f6730f0e7078d39afbe661d97df"}'), current_timestamp, '9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e', 's.copy', '_')
--- commit
 -- TYPES
 CREATE TABLE t ("b" NUMBER(1,0), "i" NUMBER(3,0), "s" NUMBER(5,0), "n" NUMBER(19,0), "f" BINARY_FLOAT, "d" BINARY_DOUBLE, "price" NUMBER(20,4), "big" NUMBER(38,20), "at" TIMESTAMP(6), "local" TIMESTAMP(6), "day" DATE, "raw" RAW(2000), "tags" VARCHAR2(4000), "_partition" VARCHAR2(4000) NOT NULL)
 CREATE INDEX "_headgate_e3b98a4da31a127d" ON t ("_partition")

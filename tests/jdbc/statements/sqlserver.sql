@@ -18,115 +18,39 @@ SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a9
 SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2, [_partition] nvarchar(850) COLLATE Latin1_General_100_BIN2 NOT NULL)
 CREATE INDEX [_headgate_rows] ON [s].[copy] ([_partition])
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 0, NULL, N'{"columns": [["month", "int"], ["name", "nvarchar(max) COLLATE Latin1_General_100_BIN2"]], "keyed": [], "key": []}', current_timestamp, N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', N's.copy', N'')
 -- commit
--- transaction
 UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
 DROP TABLE IF EXISTS [#_headgate_stage]
 CREATE TABLE [#_headgate_stage] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2)
 -- load into [#_headgate_stage]
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 SELECT count(*) FROM [#_headgate_stage]
 DELETE t FROM [s].[copy] AS t WHERE (t.[_partition] = N'month=1' AND datalength(t.[_partition]) = datalength(N'month=1'))
 INSERT INTO [s].[copy] ([month], [name], [_partition]) SELECT s.[month], s.[name], N'month=1' AS [_partition] FROM [#_headgate_stage] s
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 7, 2, NULL, current_timestamp, N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', N's.copy', N'month%3D1')
--- commit
 -- UPSERT
--- transaction
-DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
-IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(225) COLLATE Latin1_General_100_BIN2, [_partition] nvarchar(850) COLLATE Latin1_General_100_BIN2 NOT NULL, PRIMARY KEY ([month], [name]))
-CREATE INDEX [_headgate_rows] ON [s].[copy] ([_partition])
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 0, NULL, N'{"columns": [["month", "int"], ["name", "nvarchar(225) COLLATE Latin1_General_100_BIN2"]], "keyed": [], "key": ["month", "name"]}', current_timestamp, N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', N's.copy', N'')
--- commit
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-DROP TABLE IF EXISTS [#_headgate_stage]
 CREATE TABLE [#_headgate_stage] ([month] int, [name] nvarchar(225) COLLATE Latin1_General_100_BIN2, PRIMARY KEY ([month], [name]))
--- load into [#_headgate_stage]
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-SELECT count(*) FROM [#_headgate_stage]
 DELETE t FROM [s].[copy] AS t WHERE (t.[_partition] = N'month=1' AND datalength(t.[_partition]) = datalength(N'month=1')) AND NOT EXISTS (SELECT 1 FROM [#_headgate_stage] s WHERE (t.[month] = s.[month] AND datalength(t.[month]) = datalength(s.[month])) AND (t.[name] = s.[name] AND datalength(t.[name]) = datalength(s.[name])))
 SELECT DISTINCT t.[_partition] FROM [s].[copy] t JOIN [#_headgate_stage] s ON (t.[month] = s.[month] AND datalength(t.[month]) = datalength(s.[month])) AND (t.[name] = s.[name] AND datalength(t.[name]) = datalength(s.[name])) WHERE NOT ((t.[_partition] = N'month=1' AND datalength(t.[_partition]) = datalength(N'month=1')))
 MERGE INTO [s].[copy] t USING (SELECT s.[month], s.[name], N'month=1' AS [_partition] FROM [#_headgate_stage] s WHERE 1 = 1) n ON ((t.[month] = n.[month] AND datalength(t.[month]) = datalength(n.[month])) AND (t.[name] = n.[name] AND datalength(t.[name]) = datalength(n.[name]))) WHEN MATCHED THEN UPDATE SET [_partition] = n.[_partition] WHEN NOT MATCHED THEN INSERT ([month], [name], [_partition]) VALUES (n.[month], n.[name], n.[_partition]);
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 7, 2, NULL, current_timestamp, N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', N's.copy', N'month%3D1')
--- commit
 -- APPEND
--- transaction
-DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
-IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
 CREATE TABLE [s].[copy] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2)
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 0, NULL, N'{"columns": [["month", "int"], ["name", "nvarchar(max) COLLATE Latin1_General_100_BIN2"]], "keyed": [], "key": [], "appends": true}', current_timestamp, N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a', N's.copy', N'')
--- commit
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-DROP TABLE IF EXISTS [#_headgate_stage]
-CREATE TABLE [#_headgate_stage] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2)
--- load into [#_headgate_stage]
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
-SELECT count(*) FROM [#_headgate_stage]
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO [s].[copy] ([month], [name]) SELECT s.[month], s.[name] FROM [#_headgate_stage] s
 -- columns of: SELECT * FROM [s].[copy] WHERE 1 = 0
 SELECT min(label), count_big(*), coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0), count_big(h0) FROM (SELECT CAST(NULL AS char(1)) AS label, datalength(coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-')) AS row_size, CONVERT(decimal(38, 0), CONVERT(bigint, SUBSTRING(HASHBYTES('MD5', coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-')), 1, 7))) AS h0, CONVERT(decimal(38, 0), CONVERT(bigint, SUBSTRING(HASHBYTES('MD5', coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-')), 8, 7))) AS h1 FROM (SELECT [month], [name] FROM [#_headgate_stage] ) AS [_headgate_row] WHERE 1 = 1) [r]
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 7, 2, N'{"columns": ["month", "name"], "version": "etag:c5b39c05f988c3c8b671a0ca02b211ce03c1b6831fe03ac5753381d21c9b2dc4"}', current_timestamp, N'fa620010e151d44a845f1cd6fd0097c70cd5029389ef706188020c129920f857', N's.copy', N'month%3D1')
--- commit
 -- ANOTHER COLUMN
--- transaction
-DECLARE @lock int; EXEC @lock = sp_getapplock @Resource = N'headgate 0ced9a6617ffcb0ac72b680b0892b3c39f0b9198', @LockMode = 'Exclusive', @LockTimeout = 60000; IF @lock < 0 THROW 51222, N'other writers lock s._headgate_sync', 1
-IF OBJECT_ID(N'[s].[_headgate_sync]', 'U') IS NULL CREATE TABLE [s].[_headgate_sync] (id char(64) PRIMARY KEY, target nvarchar(max) NOT NULL, part nvarchar(max) NOT NULL, owner nvarchar(max) NOT NULL, generation bigint NOT NULL, [rows] bigint, layout nvarchar(max), at datetime2(6) NOT NULL)
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT 1 FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = N's' AND TABLE_NAME = N'copy'
--- commit
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- columns of: SELECT * FROM [s].[copy] WHERE 1 = 0
 ALTER TABLE [s].[copy] ADD [more] date
--- columns of: SELECT * FROM [s].[copy] WHERE 1 = 0
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
 UPDATE [s].[_headgate_sync] SET owner = N'f.o 1', generation = 7, [rows] = NULL, layout = N'{"columns": [["month", "int"], ["name", "nvarchar(max) COLLATE Latin1_General_100_BIN2"], ["more", "date"]], "keyed": [], "key": [], "appends": true}', at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
--- commit
-DROP TABLE IF EXISTS [#_headgate_stage]
 CREATE TABLE [#_headgate_stage] ([month] int, [name] nvarchar(max) COLLATE Latin1_General_100_BIN2, [more] date)
--- load into [#_headgate_stage]
--- transaction
-UPDATE [s].[_headgate_sync] SET at = current_timestamp WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'c819a91b590e8b58d5c931f4fb4efec4c827efdd18b49b257d93e76cd6a5cb0a'
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
-SELECT count(*) FROM [#_headgate_stage]
 SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
 INSERT INTO [s].[copy] ([month], [name], [more]) SELECT s.[month], s.[name], s.[more] FROM [#_headgate_stage] s
--- columns of: SELECT * FROM [s].[copy] WHERE 1 = 0
 SELECT min(label), count_big(*), coalesce(sum(row_size), 0), coalesce(sum(h0), 0), coalesce(sum(h1), 0), count_big(h0) FROM (SELECT CAST(NULL AS char(1)) AS label, datalength(coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2, '-')) AS row_size, CONVERT(decimal(38, 0), CONVERT(bigint, SUBSTRING(HASHBYTES('MD5', coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2, '-')), 1, 7))) AS h0, CONVERT(decimal(38, 0), CONVERT(bigint, SUBSTRING(HASHBYTES('MD5', coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[month]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[name]) COLLATE Latin1_General_100_BIN2, '-') + coalesce(CONVERT(nvarchar(20), datalength(CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2)) + N':' + CONVERT(nvarchar(max), [_headgate_row].[more]) COLLATE Latin1_General_100_BIN2, '-')), 8, 7))) AS h1 FROM (SELECT [month], [name], [more] FROM [#_headgate_stage] ) AS [_headgate_row] WHERE 1 = 1) [r]
-SELECT owner, generation, layout FROM [s].[_headgate_sync] WHERE [id] = N'9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e'
 INSERT INTO [s].[_headgate_sync] (owner, generation, [rows], layout, at, [id], [target], [part]) VALUES (N'f.o 1', 7, 2, N'{"columns": ["month", "name", "more"], "version": "etag:9766c7a90d7aea441e603af0cd39ff1a3e65a05d4b2aabebcfe10f4f04dc891a"}', current_timestamp, N'9392ae991608fa28d91dee5aafe916a8aa3395272e6633046d3d67d23344772e', N's.copy', N'_')
--- commit
 -- TYPES
 CREATE TABLE t ([b] bit, [i] smallint, [s] smallint, [n] bigint, [f] real, [d] float, [price] decimal(20,4), [big] decimal(38,20), [at] datetime2(6), [local] datetime2(6), [day] date, [raw] varbinary(max), [tags] nvarchar(max) COLLATE Latin1_General_100_BIN2, [_partition] nvarchar(850) COLLATE Latin1_General_100_BIN2 NOT NULL)
 CREATE INDEX [_headgate_rows] ON t ([_partition])

@@ -14,10 +14,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from controlplane.core.errors import NotFound, StaleRevision, StaleState
-from controlplane.core.model import change_marks
+from controlplane.core.model import change_marks, forces
 from controlplane.core.model.addresses import Generation, Moment, Point
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import NO_BRANCH, Event
+from controlplane.core.model.forces import ForcedRange
 from controlplane.core.model.memos import Memo, Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Publication, Target
@@ -185,10 +186,29 @@ class FlatTx(
         newer = {name: number for name, number in numbers.items() if number > known.get(name, 0)}
         if not newer:
             return
+        newer = {name: self._joined(known.get(name, 0), number) for name, number in newer.items()}
         for name in newer:
             self._note_move("force", branch, name, known.get(name))
         self._space.forces.update({(branch, name): number for name, number in newer.items()})
         self._mark(branch, change_marks.FORCED, *newer)
+
+    def _joined(self, own: int, number: int) -> int:
+        joined = forces.joined(self._space.forced_ranges, own, number)
+        last = joined.number
+        for forced in joined.ranges:
+            id = self._count("forces")
+            self._space.forced_ranges[id] = replace(forced, before=last)
+            last = id
+        return last
+
+    def forced_ranges(self) -> dict[int, ForcedRange]:
+        return dict(self._space.forced_ranges)
+
+    def force_range(self, branch: str, dataset: str, first: str, last: str) -> int:
+        before = self.forces(branch).get(dataset, 0)
+        number = self.force(branch, [dataset])
+        self._space.forced_ranges[number] = ForcedRange(first, last, number, before)
+        return number
 
     def force(self, branch: str, datasets: Iterable[str]) -> int:
         number, names = self._count("forces"), list(datasets)
@@ -484,7 +504,7 @@ MEMORY = "memory:"
 NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where they differ
     "blueprints": (
         "put=put_revision uids=known_uids revisions revision last_number delete_dataflow paused "
-        "set_paused forces force bring_forces mains_revisions mains_forces"
+        "set_paused forces force force_range forced_ranges bring_forces mains_revisions mains_forces"
     ),
     "audit": "put_change drop_reads drop_answers",
     "branches": (

@@ -18,6 +18,7 @@ from controlplane.core.model.browser_sessions import BrowserSession
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.events import Event
 from controlplane.core.model.feeds import Feed, FeedGrant
+from controlplane.core.model.forces import ForcedRange
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.leases import Lease
@@ -107,6 +108,7 @@ class NamespaceTables:
     # False: in a branch, what main has paused goes on
     pauses: CowDict[Named, bool] = field(default_factory=CowDict)
     forces: CowDict[Named, int] = field(default_factory=CowDict)
+    forced_ranges: CowDict[int, ForcedRange] = field(default_factory=CowDict)
     changes: CowDict[int, AuditedChange] = field(default_factory=CowDict)
     answers: CowDict[str, tuple[float, StoredAnswer]] = field(default_factory=CowDict)  # since when
     # When it was last put, and its body

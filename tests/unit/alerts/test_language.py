@@ -55,6 +55,7 @@ def test_channels_of_a_dataflow() -> None:
         (MAIL.replace("ops@example.com", "ops"), "invalid-value"),
         (re.sub(r"server: [^,}]+", "server: smtp://169.254.169.254:25", MAIL), "place-refused"),
         ("{to: command, command: [rm]}", "invalid-value"),
+        ("{to: webhook, url: 'https://x', jumps: [speed]}", "invalid-value"),
     ],
 )
 def test_mistakes_are_told_with_their_place(channel: str, code: str) -> None:
@@ -62,6 +63,21 @@ def test_mistakes_are_told_with_their_place(channel: str, code: str) -> None:
         parse(f"{FLOW}  - {channel}\n", file="a.yaml")
     assert code in [problem.code for problem in caught.value.problems]
     assert {problem.line for problem in caught.value.problems} == {5}
+
+
+def test_a_channel_names_measures_and_datasets_of_its_dataflow() -> None:
+    hook = "  - {to: webhook, url: 'https://x', jumps: [rows, run_time], datasets: [%s]}\n"
+    (channel,) = parse(FLOW + hook % "orders, orders__quarantine", file="a.yaml").notify
+    assert channel.jumps == ("rows", "run_time")
+    assert channel.datasets == ("orders", "orders__quarantine")
+    with pytest.raises(InvalidBlueprint, match="dataset 'order', which is no component") as caught:
+        parse(FLOW + hook % "order", file="a.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.code, "orders" in problem.hint) == ("unknown-reference", True)
+    others = "".join(f"  c{n}: {{transform: {{sql: SELECT * FROM orders}}}}\n" for n in range(500))
+    with pytest.raises(InvalidBlueprint) as caught:
+        parse(FLOW.replace("components:\n", f"components:\n{others}") + hook % "zz", file="a.yaml")
+    assert max(len(problem.hint) for problem in caught.value.problems) < 100
 
 
 def test_only_the_installation_may_name_a_command() -> None:

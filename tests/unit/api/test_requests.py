@@ -534,6 +534,8 @@ def test_what_is_forced_is_told(world: World) -> None:
         assert client.refresh("shop.dear", force=True)["forced"] == ["shop.dear"]
         assert client.refresh(force=True)["forced"] == ["shop.orders", "shop.dear"]
         assert client.refresh("shop.dear")["forced"] == []
+        with pytest.raises(ApiError, match="has no partition in this range"):
+            client.refresh("shop.dear", partitions=("a", "b"))
     with world.services.store.read() as tx:
         wishes: list[Json] = [c.after for c in tx.audit.changes("main") if c.action == "refresh"]
     assert [wish["force"] for wish in wishes] == [False, True, True]

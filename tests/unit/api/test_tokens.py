@@ -48,7 +48,8 @@ def test_a_stream_of_events_that_waits_ends_with_its_token(
         lines = stream.iter_raw()
         assert next(lines) == b": events\n\n"
         tokens.revoke(context, token.id)
-        assert list(lines) == [], "it ends by itself: there is no sign of life any more"
+        # News of the token itself may wake the stream once before; nothing else would end it
+        assert set(lines) <= {b": still here\n\n"}
     assert LOOK_AGAIN_S < 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import socket
 import threading
@@ -14,7 +15,7 @@ import httpx2
 
 from controlplane.api.edge import LazyServices
 from controlplane.api.services import Services
-from controlplane.api.serving import Serving
+from controlplane.api.serving import Listener, Serving
 from controlplane.client import Headgate
 from controlplane.ports.records import WantedRows
 from controlplane.reconciler.wake import WakeCounter
@@ -50,13 +51,38 @@ class World:
         return Headgate(self.url, self.admin)
 
 
+class PromptListener(Listener):
+    """Ends as soon as its connections are closed.
+
+    uvicorn pauses for 0.1 s before it looks at them, which thousands of tests would wait for.
+    """
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)  # an idle connection closes in this turn of the loop
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+
+
+class PromptServing(Serving):
+    """The server of the product with a prompt end. Its own end: `e2e/test_stopping`."""
+
+    def __init__(self, services: Services, bound: socket.socket) -> None:
+        lazily = LazyServices(lambda: services)
+        super().__init__(services, lazily, bound, services.stopping.set)
+        self._listener = PromptListener(self._listener.config)
+
+
 @contextmanager
 def serving(services: Services) -> Iterator[str]:
     """The URL of a server of these."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()
-        api = Serving(services, LazyServices(lambda: services), bound, services.stopping.set)
+        api = PromptServing(services, bound)
         api.start()
         try:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import get_args
@@ -17,6 +18,9 @@ SQL = "transform: {sql: SELECT 1}"
 
 
 URL = "'jdbc:postgresql://h/d'"
+CATALOG = "uri: 'https://h'"
+CLIENT = "client_id: a, client_secret: secret://a/b"
+LINK_LOCAL = "http://169.254.169.254"
 TOPIC = "connector: kafka, servers: 'a:1', topic: t"
 
 
@@ -43,6 +47,10 @@ def dlt(keys: str, schema: str = ", schema: a INT", at: str = "^") -> str:
 def spark(at: str, partitions: str) -> str:
     keys = f"schema: a INT, partitions: {{{partitions}}}"
     return component(f"read: {at}{{connector: spark, format: x, {keys}}}")
+
+
+def packaged(keys: str) -> str:
+    return component(f"read: {{connector: spark, schema: a INT, {keys}}}")
 
 
 def python(keys: str) -> str:
@@ -215,6 +223,35 @@ CASES = [
         "not-supported",
         component("read: {connector: spark, format: ^Kafka, schema: 'a INT'}"),
     ),
+    ("invalid-value", packaged("format: x, packages: [^'g:a']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:1-SNAPSHOT']")),
+    ("invalid-value", packaged("format: x, packages: [^'g:a:[1,2)']")),
+    ("invalid-value", packaged("format: x, packages: [^'g<:a:1']")),
+    *[
+        ("invalid-value", packaged(f"format: x, packages: [^{json.dumps(coordinates)}]"))
+        for coordinates in (
+            "g:a:SNAPSHOT",
+            "g:a:1.snapshot",
+            "g:a:1.+",
+            "g:a:latest.release",
+            "g..h:a:1",
+            "g:a:1..",
+            "g/h:a:1",
+            "g:a: 1",
+            "g:a:1\n",
+            "-Dx:a:1",
+            "g:a:${env.HOME}",
+            "g:a:1,h:b:1",
+        )
+    ],
+    (
+        "invalid-value",
+        packaged(f"format: x, packages: ^[{', '.join(f'g:a:{n}' for n in range(21))}]"),
+    ),
+    (
+        "conflicting-keys",
+        packaged("python: 'def f(): 1', source: f, packages: ^['g:a:1']"),
+    ),
     (
         "missing-key",
         component("read: ^{connector: spark, python: 'def f(): ...', schema: 'a INT'}"),
@@ -250,6 +287,7 @@ CASES = [
     ("conflicting-keys", read("group: {by: folder, ^bytes: 5}")),
     ("missing-key", read("group: ^{bytes: 5}")),
     ("invalid-value", read("group: {by: ^name}")),
+    ("conflicting-keys", read("^link: true")),
     *(("not-supported", component(f"write: {{connector: ^{c}, table: t}}")) for c in ("python",)),
     ("not-supported", component(f"{SQL}\npublish: ^progressive")),
     # folds
@@ -292,7 +330,7 @@ CASES = [
     ("invalid-value", read("refresh: ^'cron: 0 6 * *'")),
     ("invalid-value", read("refresh: ^'cron: 0 6 30 2 *'")),
     ("not-supported", read("refresh: ^continuous")),
-    ("not-supported", read("on_bad_record: ^quarantine")),
+    ("invalid-value", read("on_bad_record: ^keep")),
     ("not-supported", read("options: {a: ^'secret://warehouse/url'}")),
     # what lasts
     *(("invalid-value", component(f"{SQL}\nvolatile: ^{v}")) for v in ("weekly", "'true'")),
@@ -460,7 +498,21 @@ CASES = [
             ("place-refused", "table: a.b, catalog: {uri: ^'http://169.254.169.254'}"),
             ("invalid-value", "path: /t, snapshot: ^-1"),
             ("not-supported", "path: ^'https://h/t'"),
-            ("not-supported", "path: ^'gs://bucket/t'"),
+            ("not-supported", "path: ^'hdfs://host/t'"),
+            ("missing-key", f"table: a.b, catalog: ^{{{CATALOG}, client_id: secret://a/b}}"),
+            ("missing-key", f"table: a.b, catalog: ^{{{CATALOG}, signing: glue}}"),
+            (
+                "conflicting-keys",
+                f"table: a.b, catalog: ^{{{CATALOG}, token: secret://a/b, signing: glue, region: x}}",
+            ),
+            (
+                "literal-secret",
+                f"table: a.b, catalog: {{{CATALOG}, client_id: a, client_secret: ^abc}}",
+            ),
+            (
+                "place-refused",
+                f"table: a.b, catalog: {{{CATALOG}, {CLIENT}, oauth_uri: ^'{LINK_LOCAL}/t'}}",
+            ),
             ("invalid-path", "path: ^'/t/*'"),
             ("place-refused", "path: ^/proc/t"),
         )

@@ -188,6 +188,10 @@ def test_without_a_server_commands_serve_themselves(
     assert headgate("apply", "good.yaml", "--revision", "7") == 1
     assert headgate("refresh", "shop", "--force") == 0
     assert "shop.orders is computed again" in capsys.readouterr().out
+    assert headgate("refresh", "shop.orders", "--from", "a") == 64
+    assert "--from and --to are of --force" in capsys.readouterr().err
+    assert headgate("refresh", "shop.orders", "--force", "--from", "a") == 1
+    assert "has no partition in this range" in capsys.readouterr().err
     assert headgate("pause", "-o", "json") == 0
     assert json.loads(capsys.readouterr().out)["targets"] == ["shop"]
     assert headgate("wait", "-o", "json") == 0

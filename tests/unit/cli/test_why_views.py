@@ -40,7 +40,7 @@ ANSWER: Any = {
     "state": "up_to_date",
     "generation": 2,
     "sentence": "c/1.csv changed",
-    "reason": "it is up to date; its last generation came because c/1.csv changed",
+    "reason": "it is up to date; last change: c/1.csv changed",
     "held_up": None,
     "modes": {"c": {"mode": "each", "reason": "one row-wise scope"}},
     "tree": node(

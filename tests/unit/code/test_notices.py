@@ -36,7 +36,7 @@ def told(code: str, more: str = "", **files: str) -> list[tuple[str, int, str]]:
 
 
 def test_each_construct_with_its_place() -> None:
-    frozen = "results are frozen as they first come out and shared with nobody"
+    frozen = "results are frozen as they first come out, and never shared"
     clock = f"the clock of Python code is the machine's, not the plan's `as_of`; {frozen}"
     assert told(INLINE) == [
         ("/flow.yaml", 7, f"import of random: {frozen}"),

@@ -196,3 +196,14 @@ def test_secrets_that_options_of_spark_name_are_part_of_what_is_read() -> None:
     own, others = read_of(keys.format("own")), read_of(keys.format("others"))
     assert own.logic != others.logic
     assert own.listing != others.listing
+
+
+def test_packages_of_a_source_of_spark_are_part_of_what_is_read() -> None:
+    keys = "      connector: spark\n      format: x\n      schema: id INT"
+    packages = ("", "[g:a:1, g:b:1]", "[g:b:1, g:a:1]", "[g:a:2, g:b:1]")
+    none, listed, reordered, newer = (
+        read_of(f"{keys}\n      packages: {names}" if names else keys) for names in packages
+    )
+    assert (listed.logic, listed.listing) == (reordered.logic, reordered.listing)
+    assert len({none.logic, listed.logic, newer.logic}) == 3
+    assert len({none.listing, listed.listing, newer.listing}) == 3

@@ -138,10 +138,11 @@ def test_the_image_has_the_jars_that_connectors_are_tested_with() -> None:
 
 def extras(plane: str) -> set[str]:
     """Packages that connectors and pools need beside what everybody has; not those of people at
-    their desks, none of the LGPL (paramiko, pymssql), and none whose database was never tried
-    (oracledb). Drivers sign nobody in; the control plane reads no sheets, and no rows of Iceberg
-    tables."""
-    others = {"connect", "lsp", "mcp", "notebook", "oracle", "sftp", "sqlserver"}
+    their desks, none of the LGPL (paramiko, pymssql), and none whose service was never tried
+    (botocore, oracledb, Snowflake's). Drivers sign nobody in; the control plane reads no sheets,
+    and no rows of Iceberg tables."""
+    others = {"connect", "lsp", "mcp", "notebook", "sftp", "sqlserver"}
+    others |= {"aws", "oracle", "snowflake"}
     others.add("oidc" if plane == "dataplane" else "excel")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"

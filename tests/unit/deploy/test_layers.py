@@ -6,7 +6,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from tests.cluster import oci
+from tests.cluster import images, oci
 from tests.cluster.layers import Layer
 
 
@@ -74,3 +74,7 @@ def test_an_archive_names_layers_below_it_without_holding_them(tmp_path: Path) -
     config = json.loads(texts["blobs/sha256/" + manifest["config"]["digest"][7:]])
     assert config["config"]["User"] == "7:7"
     assert "A=b" in config["config"]["Env"]
+
+
+def test_the_code_that_makes_the_archive_of_classes_is_there() -> None:
+    assert [path for path in images.CLASSES_CODE if not path.is_file()] == []

@@ -10,15 +10,19 @@ import pytest
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(sys.argv[1].split()))\n"
 JOB = {"settings": {"servers": "localhost:1", "topic": "t"}, "options": {}, "known": None}
 TABLE = (
-    "{'settings': {'url': 'jdbc:%s://localhost:1/x', 'table': 't'}, 'options': {}, 'writes': True}"
+    "{'settings': {'url': 'jdbc:%s://localhost:1/x', 'table': 't'}, 'options': {}, 'writes': False}"
 )
 CHECK = f"from dataplane.connectors.registry import checker; checker('jdbc')({TABLE})"
 ASKED = {
     "mysql": [("pymysql", CHECK % "mysql"), ("pymysql", CHECK % "mariadb")],
     "oracle": [("oracledb", (CHECK % "oracle").replace("oracle://", "oracle:thin:@//"))],
     "sqlserver": [("pymssql", CHECK % "sqlserver")],
+    "snowflake": [
+        ("snowflake", CHECK.replace("localhost:1", "a.snowflakecomputing.com") % "snowflake")
+    ],
     "postgresql": [
         ("psycopg", CHECK % "postgresql"),
+        ("psycopg", CHECK % "redshift"),
         (
             "psycopg",
             "from controlplane.store import open_store; open_store('postgresql+psycopg://localhost:1/db')",

@@ -179,7 +179,7 @@ def end_of(
         (
             "stay",
             signal.SIGKILL,
-            "killed by SIGKILL; if nobody did that, the machine ran out of memory",
+            "killed by SIGKILL: by a person, or because the machine ran out of memory",
         ),
         ("stay", signal.SIGTERM, "killed by SIGTERM"),
         ("end", None, "exited with code 0"),

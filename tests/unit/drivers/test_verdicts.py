@@ -81,7 +81,7 @@ def test_why_a_pod_is_taken_away_is_remembered_once_it_has_gone() -> None:
     assert (taken.state, taken.reason) == ("running", "")
     gone = judge(job(), [], []).after(taken)
     ended = judge(job("PodFailurePolicy"), [], []).after(gone)
-    assert (ended.reason, ended.fault) == ("evicted: somebody is emptying its node", "disrupted")
+    assert (ended.reason, ended.fault) == ("evicted: its node is being emptied", "disrupted")
     assert judge(job("DeadlineExceeded"), [], []).after(gone).reason.startswith("ran for longer")
 
 

@@ -7,6 +7,8 @@ import json
 from base64 import b32encode, urlsafe_b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,7 +22,8 @@ from controlplane.core.iceberg import iceberg_schema, scan_filter
 from controlplane.core.model.branches import Branch
 from controlplane.core.rights import TokenScope
 from controlplane.core.scopes import Scope
-from controlplane.operations.desired import tokens, vended_keys
+from controlplane.operations.desired import blueprints, tokens, vended_keys
+from controlplane.operations.planning.snapshot import desired
 from controlplane.services.iceberg import scan_plans
 from controlplane.services.s3 import iceberg_files
 from controlplane.services.s3.made_bodies import MadeBodies
@@ -457,3 +460,48 @@ def test_a_page_costs_as_much_however_many_partitions_there_are(tmp_path: Path) 
         assert len(page["plan-tasks"]) == 1
     assert costs[1] <= costs[0] + 2, costs  # one more level of the tree
     assert costs[0] < 40
+
+
+KEYED_BLUEPRINT = """
+dataflow: shop
+components:
+  raw: {read: {connector: files, path: /data/*.csv, format: csv, schema: "k BIGINT, day DATE"}}
+  daily: {transform: {sql: 'SELECT * FROM raw', partition_by: [day, k]}}
+"""
+
+
+def test_a_filter_on_a_key_costs_as_much_however_many_other_partitions_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here files have no statistics, and a page looks at fewer keys than the table has. A page that
+    may leave out few nodes goes on key by key, and loses no file."""
+    world, schema = RecordWorld(tmp_path), struct(k="long", day="date")
+    blueprints.apply(
+        world.ctx, "main", [blueprints.SentBlueprint("/shop.yaml", KEYED_BLUEPRINT, {})]
+    )
+    with world.store.read() as tx:
+        node = desired(tx, "main").nodes["shop.daily"]
+    assert node.is_transform
+    fragment = world.fragment([{"k": 1, "day": date(2013, 1, 1)}], schema)
+    unmeasured = replace(fragment, files=tuple({**f, "stats": {}} for f in fragment.files))
+    is_day = compared("eq", "day", "2013-01-02")
+    is_key = {"type": "in", "term": "k", "values": [7, 4242]}
+    filter = {"type": "and", "left": is_day, "right": is_key}
+    table, costs = TABLE.replace("orders", "daily"), []
+    for days_of_table in (2, 6):
+        days_of_keys = [f"day=2013-01-{day:02}" for day in range(1, days_of_table + 1)]
+        keys = [f"{day}/k={k}" for day in days_of_keys for k in range(5_000)]
+        world.commit(dict.fromkeys(keys, unmeasured), "shop.daily", schema, logic=node.logic)
+        with catalogue(world) as place:
+            place.get("config")
+            before = world.store.statements
+            page = place.post(f"{table}/plan", {"filter": filter})
+            costs.append(world.store.statements - before)
+        assert len(page["file-scan-tasks"]) == 2
+        assert page["plan-tasks"] == []
+    assert costs[1] <= costs[0] + 2, costs  # one more level of the tree
+    assert costs[0] < 20
+    monkeypatch.setattr(scan_plans, "MOST_RANGES", 1)
+    with catalogue(world) as place:
+        assert len(place.planned_of(table, filter)) == 2
+        assert place.planned_of(table, compared("eq", "day", "2014-01-01")) == []

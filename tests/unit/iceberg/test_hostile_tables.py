@@ -22,16 +22,16 @@ from dataplane.connectors.iceberg import deleted_positions, table_files
 from dataplane.connectors.iceberg.iceberg_listing import check, partitions
 from dataplane.connectors.iceberg.null_projection import NullProjection
 from dataplane.connectors.iceberg.table_files import open_files
-from dataplane.secrets import hidden
+from dataplane.secrets import LONGEST_LENT, hidden
 from dataplane.task_failures import TaskFailure
 from tests.iceberg_tables import IcebergTables, puffin_file, rows_of, vector
 from tests.servers.s3 import CREDENTIALS, S3
 from tests.servers.web import Web, web_server
 from tests.unit.iceberg.reading import rows_of_job
+from tests.unit.iceberg.rest_catalogue import TABLE_PATH, rest_job, serve
 from tests.unit.listing.location import list_job
 
 SECRET = "swordfish/and?more"
-TABLE_PATH = "/v1/namespaces/shop/tables/orders"
 
 
 @pytest.fixture
@@ -145,20 +145,6 @@ def web() -> Iterator[Web]:
         yield server
 
 
-def rest_job(web: Web, **settings: Any) -> Any:
-    named = {"catalog.uri": web.url, "table": "shop.orders", **settings}
-    return list_job("iceberg:shop.orders", connector="iceberg", settings=named)
-
-
-def serve(web: Web, tables: IcebergTables, **answer: Any) -> None:
-    """The table by a REST catalogue."""
-    table = tables.catalog.load_table("shop.orders")
-    metadata = json.loads(Path(table.metadata_location.removeprefix("file://")).read_text())
-    body = {"metadata-location": table.metadata_location, "metadata": metadata, **answer}
-    web.files["/v1/config"] = b"{}"
-    web.files[TABLE_PATH] = json.dumps(body).encode()
-
-
 def test_a_catalogue_leads_to_no_refused_place(
     tables: IcebergTables, web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +161,33 @@ def test_a_catalogue_leads_to_no_refused_place(
     monkeypatch.delenv("HEADGATE_SOURCES")
     web.redirects[TABLE_PATH] = "http://169.254.169.254/latest"
     assert failure(rest_job(web)).condition == "place-refused"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "S3://lake/home/x",
+        "S3A://lake/home/x",
+        "s3://la\tke/home/x",
+        " s3://lake/home/x",
+        "s3:/lake/home/x",
+        "s3://lake/a/../home/x",
+        "s3://lake?/home/x",
+        "GS://lake/home/x",
+        "az://lake/home/x",
+    ],
+)
+def test_no_other_spelling_of_an_address_is_opened(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow takes them, and the refused places are written in one spelling."""
+    monkeypatch.setenv("HEADGATE_LAKE", "s3://lake/home")
+    job: Any = {"settings": {}}
+    files = open_files(job, {})
+    assert len(files.new_input("s3://other/home/x").location) > 0
+    with pytest.raises(TaskFailure, match="are read from local folders") as raised:
+        files.new_input(location)
+    assert raised.value.condition == "not-supported"
 
 
 @pytest.mark.parametrize("answer", [[1], "x", {"defaults": 1}, {"overrides": {"prefix": ".."}}])
@@ -238,6 +251,24 @@ def test_keys_of_a_store_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.condition == "unreadable"
 
 
+def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWORKER")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
+    job: Any = {"settings": {}}
+    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example"):
+        with pytest.raises(TaskFailure, match="no keys of this worker sign") as raised:
+            open_files(job, {"s3.endpoint": endpoint})
+        assert raised.value.condition == "place-refused"
+        assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
+    with pytest.raises(TaskFailure, match=r"s3\.region that is no name"):
+        open_files(job, {"s3.region": "other.example/"})
+    for own in ("http://127.0.0.1:9000", "https://s3.eu-west-1.amazonaws.com"):
+        assert open_files(job, {"s3.endpoint": own}).properties["s3.endpoint"] == own
+
+
 def test_declared_keys_of_a_store_take_no_token_of_the_catalogue() -> None:
     vended = {"s3.access-key-id": "a", "s3.session-token": "t" * 20, "s3.region": "eu-west-1"}
     keys = {"storage.access_key_id": "b", "storage.secret_access_key": "c" * 20}
@@ -248,6 +279,8 @@ def test_declared_keys_of_a_store_take_no_token_of_the_catalogue() -> None:
     no_keys: Any = {"settings": {}}
     assert open_files(no_keys, {**vended, "s3.secret-access-key": "table"})
     assert hidden(f"a table, {'t' * 20}") == "a table, ***"
+    with pytest.raises(TaskFailure, match=r"s3\.session-token that is too long"):
+        open_files(no_keys, {"s3.session-token": "t" * (LONGEST_LENT + 1)})
 
 
 # --- NULL ---------------------------------------------------------------------------------------

@@ -59,13 +59,17 @@ class Catalogue:
         return answer.status_code, error["type"]
 
     def planned(self, filter: Any = None, **other: Any) -> list[dict[str, Any]]:
+        """The files of all pages of a plan of the orders."""
+        return self.planned_of(TABLE, filter, **other)
+
+    def planned_of(self, table: str, filter: Any, **other: Any) -> list[dict[str, Any]]:
         """The files of all pages of a plan."""
-        page = self.post(f"{TABLE}/plan", {"filter": filter, **other})
+        page = self.post(f"{table}/plan", {"filter": filter, **other})
         assert page["status"] == "completed"
         files = list(page["file-scan-tasks"])
         while page["plan-tasks"]:
             (task,) = page["plan-tasks"]
-            page = self.post(f"{TABLE}/tasks", {"plan-task": task})
+            page = self.post(f"{table}/tasks", {"plan-task": task})
             files += page["file-scan-tasks"]
         return [task["data-file"] for task in files]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64encode, urlsafe_b64encode
+from collections import deque
 from pathlib import Path
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ from dataplane.secrets import (
     hidden,
     named_by,
     remember,
+    remember_lent,
     resolved,
     take,
     without_secrets,
@@ -35,6 +37,7 @@ def of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "_received", {})
     monkeypatch.setattr(secrets, "_hidden", set())
     monkeypatch.setattr(secrets, "_pattern", None)
+    monkeypatch.setattr(secrets, "_lent", deque(maxlen=secrets.MOST_LENT))
 
 
 def test_a_reference_is_a_variable_or_a_file(tmp_path: Path) -> None:
@@ -135,6 +138,19 @@ def test_encodings_are_hidden(before: str) -> None:
         assert len(told.replace("***", "")) <= 8
     for text in (json.dumps('pä"ss wörd/9'), quote('pä"ss wörd/9'), repr('pä"ss wörd/9')):
         assert "***" in hidden(text)
+
+
+def test_the_last_values_that_others_lend_are_hidden() -> None:
+    """A server may lend a new one for each task of a process that runs for months."""
+    names = [f"a-token-of-number/{number:04}" for number in range(secrets.MOST_LENT + 1)]
+    for name in names * 2:
+        remember_lent(name)
+    assert hidden(f"{names[1]}, {quote(names[-1], safe='')}") == "***, ***"
+    assert hidden(names[0]) == names[0]
+    remember_lent(f"sv=2026&sig={names[0]}")
+    assert hidden(f"?sig={names[0]}&sv=2026") == "?sig=***&sv=2026"
+    assert len(secrets._lent) == secrets.MOST_LENT
+    assert secrets._hidden == set()
 
 
 def test_words_are_hidden_before_they_are_cut() -> None:

@@ -27,6 +27,7 @@ WRONG = (
         r"\$values is a list",
     ),
     ("hg['nothing']", "not-found"),
+    ("%%headgate --chart pie\nSELECT 1", "invalid choice: 'pie'"),
 )
 
 
@@ -63,9 +64,11 @@ def test_a_notebook_from_its_file_to_its_outputs(kernel: None, folder: Path) -> 
         "late.to_polars().rows()",
         "%headgate",
         "%headgate SELECT 1 AS one",
+        "%%headgate as drawn --chart bar\nSELECT name, k FROM shop.orders",
+        "drawn.limit(1).to_polars().height",
     )
     client.execute()
-    status, dataset, frame, cell, rows, line, one = shown(client)
+    status, dataset, frame, cell, rows, line, one, chart, height = shown(client)
     assert "shop.orders" in status["text/html"]
     assert "&lt;script&gt;" in dataset["text/html"]
     assert "<script" not in dataset["text/html"]
@@ -74,6 +77,8 @@ def test_a_notebook_from_its_file_to_its_outputs(kernel: None, folder: Path) -> 
     assert rows["text/plain"] == repr([(2, HOSTILE)])
     assert "shop.orders" in line["text/plain"]
     assert '<td class="n">1</td>' in one["text/html"]
+    assert 'class="chart k-bar"' in chart["text/html"]
+    assert height["text/plain"] == "1", "the name is that of the query"
 
 
 def _completed(client: NotebookClient, code: str) -> tuple[list[str], str]:
@@ -102,3 +107,5 @@ def test_names_are_completed_and_what_is_wrong_is_told_in_words(kernel: None, fo
         for (_, words), (index, cell) in zip(WRONG, enumerate(client.nb.cells[2:], 2), strict=True):
             with pytest.raises(CellExecutionError, match=words):
                 client.execute_cell(cell, index)
+            (error,) = cell["outputs"]
+            assert len(error["traceback"]) <= 2, "no frames of packages"

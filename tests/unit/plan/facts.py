@@ -264,6 +264,9 @@ class Facts:
     def forced(self, dataset: str) -> int:
         return self.forces.get(dataset, 0)
 
+    def forced_at(self, dataset: str, partition: str) -> int:
+        return self.forced(dataset)
+
 
 def _name(text: str) -> str:
     return text.split("dataflow:")[1].split()[0]

@@ -99,6 +99,9 @@ class Observed:
     def forced(self, dataset: str) -> int:
         return 0
 
+    def forced_at(self, dataset: str, partition: str) -> int:
+        return 0
+
     def is_paused(self, dataset: str) -> bool:
         return False
 

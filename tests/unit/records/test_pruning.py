@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from controlplane.core.records import pruning
 from controlplane.core.records.pruning import BUCKET, PartitionKeyPart
 from controlplane.core.records.where import parse
+from controlplane.core.tree import after
 from dataplane.contract.keys import column_key
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
@@ -141,6 +142,56 @@ def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(
     condition = parse(text, SCHEMA)
     if not pruning.may_match(condition, pruning.of_key(key_of(row), KEYED, SCHEMA)):
         assert satisfying(batch_of([row]), condition).num_rows == 0
+
+
+@given(st.lists(rows, min_size=1, max_size=6), conditions)
+def test_a_range_of_keys_that_is_left_out_has_no_row_that_is_wanted(
+    rows_of_range: list[dict[str, Any]], text: str
+) -> None:
+    """As nodes of the partition tree are left out: each but the first begins behind a key."""
+    condition, keys = parse(text, SCHEMA), sorted(map(key_of, rows_of_range))
+    for low in (keys[0], after(keys[0])):
+        bounds_of = pruning.of_key_range(low, keys[-1], KEYED, SCHEMA)
+        if not pruning.may_match(condition, bounds_of):
+            assert satisfying(batch_of(rows_of_range), condition).num_rows == 0
+
+
+def may_in_range(text: str, low: str, high: str, *parts: PartitionKeyPart) -> bool:
+    bounds_of = pruning.of_key_range(low, high, parts, SCHEMA)
+    return pruning.may_match(parse(text, SCHEMA), bounds_of)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "may_hold"),
+    [
+        ("n = 9", "n=10/s=a", "n=30/s=a", False),
+        ("n = 2", "n=10/s=a", "n=30/s=a", True),  # as a text it is between them
+        ("n = 10", "n=10/s=a", "n=30/s=a", True),
+        ("n = 30", "n=10/s=a", "n=30/s=a", True),
+        ("n IN (9, 8)", "n=10/s=a", "n=30/s=a", False),
+        ("n IS NULL", "n=10/s=a", "n=30/s=a", False),
+        ("n IS NULL", "n", "n=30/s=a", True),
+        ("n = 40", "", "n=30/s=a", True),
+        ("s = 'c'", "n=1/s=a", "n=1/s=b", False),
+        ("s = 'a b'", "n=1/s=a", "n=1/s=b", True),
+        ("s = 'c'", "n=1/s=a", "n=2/s=b", True),
+        ("n = 1", "n=1\0", "n=2", True),
+        ("s = '\ud800'", "n=1/s=a", "n=1/s=b", False),
+    ],
+)
+def test_ranges_of_keys_that_tell_something(text: str, low: str, high: str, may_hold: bool) -> None:
+    parts = PartitionKeyPart("n", "n"), PartitionKeyPart("s", "s")
+    assert may_in_range(text, low, high, *parts) is may_hold
+
+
+def test_ranges_of_days_are_ordered_as_days_are() -> None:
+    day, month = PartitionKeyPart("day", "day"), PartitionKeyPart("day", "day", "month")
+    ends = "day=2013-01-31", "day=2013-03-01"
+    assert not may_in_range("day > '2013-03-01'", *ends, day)
+    assert not may_in_range("day < '2013-01-31'", *ends, day)
+    assert may_in_range("day = '2013-02-01'", *ends, day)
+    assert not may_in_range("day > '2013-03-31'", "day=2013-01", "day=2013-03", month)
+    assert may_in_range("day > '2013-03-30'", "day=2013-01", "day=2013-03", month)
 
 
 def may(text: str, key: str, *parts: PartitionKeyPart) -> bool:

@@ -7,6 +7,7 @@ compute, so that both can be told apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,20 +15,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from controlplane.core import tree
 from controlplane.core.blueprint import text_forms
 from controlplane.core.errors import ImportRefused, InvalidBlueprint, NotFound
+from controlplane.core.model import addresses
+from controlplane.core.model.answers import ImportAnswer
 from controlplane.core.model.branches import Branch
 from controlplane.core.plan import windows
-from controlplane.operations.desired import blueprints, controls, table_import
+from controlplane.core.tree import Entry
+from controlplane.operations.desired import blueprints, controls, import_sample, table_import
 from controlplane.operations.desired.table_import import ImportRequest
-from controlplane.operations.inspect import causes, datasets
+from controlplane.operations.inspect import causes, datasets, time_travel
 from controlplane.operations.planning import edit_review
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
 from controlplane.operations.upkeep import collect
 from controlplane.ports.store import Store, Tx
+from dataplane.contract.identity import Content
 from tests.there import there
+from tests.trees import MemoryNodes
 from tests.unit.branches.world import BranchWorld
 
 LEGACY = """
@@ -279,6 +288,37 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
         table_import.proceed(world.ctx, request)
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "words"),
+    [
+        ("sums", "parquet:/archive", "partitioned by columns"),
+        ("doubled", "delta:/archive", "parquet:FOLDER as they are"),
+        ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
+        ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
+    ],
+)
+def test_links_that_do_not_fit_are_refused(
+    world: Trial, name: str, source: str, words: str
+) -> None:
+    request = ImportRequest("main", f"shop.{name}", source, link=True)
+    with pytest.raises(ImportRefused, match=words):
+        table_import.proceed(world.ctx, request)
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("/archive", ("/archive", "")),
+        ("/archive/{day}.parquet", ("/archive/*.parquet", "{day}.parquet")),
+        ("/archive/*/{day}.parquet", ("/archive/*/*.parquet", "*/{day}.parquet")),
+        ("{day}.parquet", ("*.parquet", "{day}.parquet")),
+        ("s3://b/t/day={day}/*.parquet", ("s3://b/t/day=*/*.parquet", "day={day}/*.parquet")),
+    ],
+)
+def test_a_place_is_a_path_and_a_template(place: str, expected: tuple[str, str]) -> None:
+    assert table_import._template(place) == expected
+
+
 def test_two_imports_at_once_take_no_rows_of_each_other(world: Trial) -> None:
     world.legacy((1, 100), (2, 200), (3, 300))
     first = ImportRequest("main", "shop.doubled", "dataset:old.rows", ("k",))
@@ -379,6 +419,120 @@ def test_a_fold_goes_on_from_imported_partitions(world: Trial) -> None:
     world.refresh()
     world.ran()
     assert world.values("main", "shop.running") == [(1, 100), (2, 121), (3, 151), (4, 191)]
+
+
+# --- the sample that is verified
+
+
+def verified(world: Trial, name: str, key: tuple[str, ...] = (), sample: int = 2) -> ImportAnswer:
+    """The answer of an import once its sample is computed."""
+    request = ImportRequest("main", f"shop.{name}", "dataset:old.rows", key, sample)
+    for _ in range(10):
+        while requests := table_import.questions(world.ctx, "main", request.target):
+            edit_review.ask(world.ctx, "main", requests)
+            world.work()
+        answer = table_import.proceed(world.ctx, request)
+        if answer["state"] not in ("copying", "verifying"):
+            return answer
+        world.ran()
+    raise AssertionError("the import does not go on")
+
+
+def paused(tmp_path: Path, component: str) -> Trial:
+    """A world in which nothing of the component was computed."""
+    world = Trial(tmp_path)
+    world.describe(component.replace(":\n", ":\n    paused: true\n", 1))
+    world.refresh()
+    world.ran()
+    return world
+
+
+def test_only_the_sample_is_computed(tmp_path: Path) -> None:
+    world = paused(tmp_path, EACH)
+    world.legacy((1, 20), (2, 40), (3, 60))
+    before = Counter(world.kinds)
+    answer = verified(world, "doubled", ("k",))
+    assert (answer["state"], answer["sample"]["partitions"]) == ("imported", 2)
+    # And the copy, whose rows are dealt out by one task
+    assert (world.kinds - before)["transform"] == 2 + 1
+    world.describe(EACH)
+    assert not world.ran()
+    assert world.cause("shop.doubled") == "imported"
+
+
+def test_rows_that_the_code_does_not_give_are_not_imported(tmp_path: Path) -> None:
+    world = paused(tmp_path, EACH)
+    world.legacy((1, 20), (2, 41), (3, 60))
+    answer = verified(world, "doubled", ("k",), sample=1000)
+    assert answer["state"] == "differs"
+    assert answer["sample"]["differing"] == ["k=2"]
+    assert verified(world, "doubled", ("k",), sample=1000) == answer, "no further generations"
+    assert world.generations("main").get("shop.doubled") is None
+    points = [answer["sample"]["computed"], answer["sample"]["copied"]]
+    rows_of_points = []
+    for text in points:
+        assert text is not None
+        point = addresses.parse(text)
+        with world.store.read() as tx:
+            state = time_travel.state_of(tx, "main", point.name, point.point)
+        rows_of_points.append(world.parts(state)["k=2"])
+    assert rows_of_points == [((2, 40),), ((2, 41),)]
+    assert not world.ran(), "the copy keeps its rows"
+    world.bring("doubled", key=("k",))
+    world.describe(EACH)
+    world.ran()
+    assert world.values("main", "shop.doubled") == [(1, 20), (2, 41), (3, 60)]
+
+
+@pytest.mark.parametrize("v", [30, 31])
+def test_components_by_key_and_whole_ones_are_verified(tmp_path: Path, v: int) -> None:
+    state = "imported" if v == 30 else "differs"
+    for number, (name, component) in enumerate((("sums", BY), ("total", ALL))):
+        (tmp_path / str(number)).mkdir()
+        world = paused(tmp_path / str(number), component)
+        world.legacy(*([(1, 10), (2, 20), (3, v)] if name == "sums" else [(3, 30 + v)]))
+        answer = verified(world, name, sample=1000)
+        assert answer["state"] == state
+        assert answer["sample"]["differing"] == ([["k=3"], [""]][number] if v == 31 else [])
+
+
+def test_a_sample_that_failed_is_computed_by_the_next_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = paused(tmp_path, EACH)
+    world.legacy((1, 20), (2, 40), (3, 60))
+    engine = type(world.engine)
+    transform = engine._transform
+
+    def fail(self: Any, claim: Any, *task_and_result: Any) -> None:
+        if "orders" in claim["job"]["inputs"]:
+            raise ValueError("a fault of the code")
+        transform(self, claim, *task_and_result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_transform", fail)
+        with pytest.raises(ImportRefused, match="a fault of the code; nothing was imported"):
+            verified(world, "doubled", ("k",))
+    assert verified(world, "doubled", ("k",))["state"] == "imported"
+
+
+def test_a_fold_is_not_verified(tmp_path: Path) -> None:
+    (tmp_path / "fold").mkdir()
+    world = paused(tmp_path / "fold", FOLD)
+    world.legacy((1, 10), (2, 30), (3, 60))
+    with pytest.raises(ImportRefused, match="a partition of a fold"):
+        verified(world, "running", ("k",))
+
+
+@given(st.sets(st.integers(0, 10**6), max_size=3000), st.integers(1, 1000))
+@settings(max_examples=20)
+def test_a_sample_has_as_many_partitions_as_were_requested(numbers: set[int], count: int) -> None:
+    nodes, keys = MemoryNodes(), sorted(f"k={n:07}" for n in numbers)
+    root = tree.build(nodes, [Entry(key, bytes(32), Content(1, 1, 1)) for key in keys])
+    sample = import_sample.sample_keys(nodes, root, count)
+    assert len(sample) == min(count, len(keys))
+    assert sample == sorted(set(sample))
+    assert set(sample) <= set(keys)
 
 
 class Killed(BaseException):

@@ -57,7 +57,7 @@ def test_a_fix_is_a_command_to_copy_and_a_pause_an_instant(world: Pages) -> None
         assert "<code>headgate resume shop.spent</code><button" in page
         assert "Headgate resume" not in page
         failed = http.get("/datasets/shop.strict").text
-        assert "headgate retry shop.strict</code><button" in failed
+        assert "headgate checks shop.strict</code><button" in failed
 
 
 def facts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -75,7 +75,7 @@ def test_each_side_sees_what_is_its_own(teams: tuple[Team, Team, str]) -> None:
         assert "team-a/orders" in http.get("/datasets/sales.sold").text
         sources = http.get("/sources").text
         assert "feed:team-a/orders" in sources
-        assert "Look now" not in sources, "nobody looks at a feed"
+        assert "Check for new files" not in sources, "nobody looks at a feed"
         (following,) = value(http)["reading"]
         assert (following["dataset"], following["state"], following["reason"]) == (
             "sales.sold",

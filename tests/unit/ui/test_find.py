@@ -42,6 +42,13 @@ def test_runs_pages_and_dataflows_are_found(home: Pages) -> None:
         assert http.get(run["href"]).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("query", "first"), [("shop", "Dataflows"), ("cost", "Pages"), ("sho", "Datasets and columns")]
+)
+def test_what_has_exactly_this_name_stands_first(home: Pages, query: str, first: str) -> None:
+    assert next(iter(groups(home, query))) == first
+
+
 def test_nothing_found_says_what_was_looked_at(home: Pages) -> None:
     with home.http() as http:
         assert "Nothing has all of these words" in http.get("/find?q=zzzz").text

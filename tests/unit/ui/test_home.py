@@ -55,6 +55,7 @@ def attempt(id: str, dataset: str, ended_at: float, *, failed: int = 0) -> PastA
 def test_what_a_failure_blocks_is_part_of_it(home: Pages) -> None:
     with home.http() as http:
         value, page = http.get("/index.json").json(), http.get("/").text
+    assert [flow["name"] for flow in value["dataflows"]] == ["shop", "other"], "the worst first"
     needs = {need["name"]: need for need in value["needs"]}
     assert list(needs) == ["shop.strict", "shop.grand"]
     failed = needs["shop.strict"]
@@ -63,8 +64,8 @@ def test_what_a_failure_blocks_is_part_of_it(home: Pages) -> None:
     row = page.split('id="needs"')[1].split("</li>")[0]
     assert "Blocks 1 dataset<" in row
     assert failed["error"]["message"].splitlines()[0].replace('"', "&#34;")[:20] in row
-    assert 'action="/actions/retry"' in row
-    assert 'value="shop.strict"' in row
+    assert 'action="/actions/retry"' not in row, "a retry runs no check again"
+    assert 'href="/datasets/shop.strict?tab=checks"' in row
     assert '<h1 id="needsh">1 problem, blocking 1 dataset; 1 dataset overdue</h1>' in page
 
 

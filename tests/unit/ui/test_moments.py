@@ -134,5 +134,5 @@ def test_keys_are_told_by_what_became_of_them() -> None:
         moments.headline(keyed(("a", "added"), ("b", "added"), more=True))
         == "a, b and others arrived in orders"
     )
-    assert moments.headline(keyed(("", "changed"))) == "the whole changed in orders"
+    assert moments.headline(keyed(("", "changed"))) == "(single partition) changed in orders"
     assert moments.outcome(keyed()) == "0 datasets changed: 0 computed"

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.ui import plan_pages
 from controlplane.ui.page_rendering import environment
 from controlplane.ui.side_by_side import Side, hunks
 from tests.unit.ui.test_actions import OWN, fields
+from tests.unit.ui.test_budget import components
 from tests.unit.ui.world import Pages, pages
 
 EDITS = (("v > 20", "v > 30"), ("count(*) AS n", "count(*) AS n, 1 AS one"))
@@ -45,7 +47,7 @@ def planned(world: Pages, *edits: tuple[str, str]) -> tuple[Any, str]:
 def test_sums_of_the_rows_are_those_of_the_plan(world: Pages) -> None:
     page, html = planned(world, *EDITS)
     plan, rows = page["plan"], {row["dataset"]: row for row in page["rows"]}
-    assert page["row_count"] == len(rows)
+    assert page["work"] == list(rows)
     assert sum(row["tasks"] for row in rows.values()) == plan["certain"] + plan["possible"]
     for name in ("bytes", "rows"):
         assert sum(row[name] for row in rows.values()) == plan["cost"][name]
@@ -102,8 +104,9 @@ def test_what_failed_is_a_reason_that_nothing_runs_and_its_text_is_shown(world: 
     assert page["text"].splitlines()[line - 1].startswith("  strict:")
     assert page["line"] == line
     assert f'data-line="{line}"' in html
-    assert "Nothing would run: shop.strict failed and waits for a retry or an edit" in html
+    assert "Nothing would run: shop.strict failed and waits for other rows or an edit" in html
     assert "<b>0 tasks</b>" in html
+    assert "blocked" in html.partition('href="#at-shop.after_strict"')[2].partition("</a>")[0]
 
 
 def test_the_editor_opens_at_the_first_edit_and_at_a_problem(world: Pages) -> None:
@@ -177,3 +180,17 @@ def test_both_columns_have_the_lines_of_their_texts(before: list[str], after: li
     for sides, lines in (([r.left for r in rows], before), ([r.right for r in rows], after)):
         shown = {side.number: side.before + side.differs + side.behind for side in sides if side}
         assert before == after or shown == dict(enumerate(lines, 1))
+
+
+# The last one: it adds a dataflow
+def test_work_that_is_not_listed_is_drawn_and_is_no_reader_beyond_the_plan(world: Pages) -> None:
+    world.world.apply(components(plan_pages.ITEMS + 20, source="orders"), flow="wide")
+    world.world.once()
+    with world.http() as http:
+        page = http.get("/plan.json?flow=wide").json()
+        html = http.get("/plan?flow=wide").text
+    assert len(page["work"]) > len(page["rows"]) == plan_pages.ITEMS
+    unlisted = page["work"][-1]
+    assert "has work" in html.partition(f'href="#at-{unlisted}"')[2].partition("</a>")[0]
+    assert "none beyond this plan" in html
+    assert f" and {len(page['plan']['cost']['unknown']) - 20} more are not known" in html

@@ -26,6 +26,7 @@ from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Field, StructType
 from tests.unit.expectations.world import World
 from tests.unit.tree.test_ranges import Planted
+from tests.unit.ui.test_actions import OWN, fields
 from tests.unit.ui.world import Pages, pages
 
 DATASET = "shop.told"
@@ -355,3 +356,19 @@ def test_hostile_keys_stay_texts(home: Pages) -> None:
         assert address is not None
         found = value(http, address[1].replace("&amp;", "&").partition("#")[0])["ranges"]["items"]
         assert (found[0]["after"], found[-1]["last"]) == (item["after"], item["last"])
+
+
+def test_a_range_that_one_looks_into_is_computed_again(home: Pages) -> None:
+    commit(home.world, built(home.world, [f"{n:06}" for n in range(2_000)]), 2_000)
+    with home.http() as http:
+        page = http.get(f"{PATH}?tab=partitions&from=000100&to=000105")
+        form = fields(page, "/actions/compute-range")
+        assert http.post("/actions/compute-range", data=form, headers=OWN).status_code == 303
+    with home.world.store.read() as tx:
+        [forced] = tx.blueprints.forced_ranges().values()
+    assert [forced.holds(key) for key in ("000100", "000101", "000105", "000106")] == [
+        False,
+        True,
+        True,
+        False,
+    ]

@@ -188,20 +188,20 @@ def test_a_plan_of_what_failed_says_what_it_waits_for(world: Pages, path: str) -
         assert plan["failed"] == [
             {
                 "dataset": "shop.strict",
-                "sentence": "shop.strict failed and waits for a retry or an edit",
-                "command": "headgate retry shop.strict",
+                "sentence": "shop.strict failed and waits for other rows or an edit",
+                "command": "headgate checks shop.strict",
             }
         ]
         assert [
             one for one in plan["items"] if one["dataset"] == "shop.strict" and not one["tasks"]
         ] == []
         page = http.get(path).text
-        assert "shop.strict failed and waits for a retry or an edit" in page
-        assert "<code>headgate retry shop.strict</code>" in page
+        assert "shop.strict failed and waits for other rows or an edit" in page
+        assert "<code>headgate checks shop.strict</code>" in page
         assert "everything is up to date" not in page
     told = overview.plan(world.world.ctx, "main", ["shop"])
     lines = [line for part in views.plan(told) if isinstance(part, Lines) for line in part.lines]
     assert (
-        "failed: shop.strict failed and waits for a retry or an edit: headgate retry shop.strict"
+        "failed: shop.strict failed and waits for other rows or an edit: headgate checks shop.strict"
         in lines
     )

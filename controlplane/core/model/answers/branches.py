@@ -10,7 +10,7 @@ from controlplane.core.model.answers.plans import PlanAnswer
 
 
 class BranchAnswer(TypedDict):
-    """A branch. Of main, nobody made it from anything (null), and all is its own. `dataflows` were
+    """A branch. Main was made from no branch (null), and all is its own. `dataflows` were
     edited in it; `datasets` counts those with states of their own. `redirects`: places that its
     write components write to, by component. `pinned`: it sees main as it was when it was made or
     last updated. `publish`: datasets of its own are Delta tables, too; those of main always are.
@@ -44,7 +44,7 @@ class DropBranchAnswer(TypedDict):
 
 class MergeAnswer(TypedDict):
     """What a merge brought into a branch, or would bring: revisions of dataflows, dataflows that
-    ended, components that were taken, and the plan of what is to be done there afterwards."""
+    ended, components that were taken, and the plan of the work there afterwards."""
 
     source: str
     into: str

@@ -17,7 +17,7 @@ class ComponentEntry(TypedDict):
 
 class ComponentEdge(TypedDict):
     """`target` reads `source` in this mode, for this reason; `copy`: it is a copy of it;
-    `quarantine`: it has the rows that expectations took out."""
+    `quarantine`: it has quarantined rows."""
 
     source: str
     target: str

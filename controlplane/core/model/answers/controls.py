@@ -13,8 +13,8 @@ from controlplane.core.model.reads import How
 
 class RefreshAnswer(TypedDict):
     """How many listings were requested, of which sources, and which datasets are computed again.
-    `schemas`: datasets whose columns are inferred again. `changes`: what was found, where the
-    request waited for it."""
+    `schemas`: datasets whose columns are inferred again. `changes`: those of the sources, where the
+    request waited for them."""
 
     target: str | None
     listings: int
@@ -24,6 +24,19 @@ class RefreshAnswer(TypedDict):
     changes: NotRequired[list[SourceChange]]
 
 
+class ImportSample(TypedDict):
+    """A sample of partitions that the code of the component computes. `waiting`: tasks that are
+    still to be done. `differing`: partitions whose computed rows differ from those of the table.
+    `computed` and `copied`: the generations of the copy that have the computed rows, and those of
+    the table."""
+
+    partitions: int
+    waiting: int
+    differing: list[str]
+    computed: str | None
+    copied: str | None
+
+
 ImportAnswer = TypedDict(
     "ImportAnswer",
     {
@@ -31,14 +44,16 @@ ImportAnswer = TypedDict(
         "target": str,
         "from": str,
         "dataflow": str,
-        "state": Literal["copying", "imported"],
+        "state": Literal["copying", "verifying", "differs", "imported"],
         "partitions": int,
         "rows": int,
+        "sample": NotRequired[ImportSample],
     },
 )
 ImportAnswer.__doc__ = (
     "How far an import of a table is. `dataflow`: the one that copies it, until it is imported. "
-    "`partitions` and `rows` are those that were imported."
+    "`partitions` and `rows` are those that were imported. `differs`: the code computes other rows "
+    "for some partitions of the sample, so nothing was imported."
 )
 
 
@@ -65,8 +80,8 @@ class PauseAnswer(TypedDict):
 
 
 class PauseAllAnswer(TypedDict):
-    """The dataflows that were paused or resumed. After a resume: what is still paused, and by what;
-    holds as above."""
+    """The dataflows that were paused or resumed. After a resume: the pauses that remain, and their
+    causes; holds as above."""
 
     target: None
     targets: list[str]
@@ -77,7 +92,7 @@ class PauseAllAnswer(TypedDict):
 
 
 class AuditEntry(TypedDict):
-    """A change of what is wanted."""
+    """A change of the desired state."""
 
     at: str
     actor: str
@@ -90,7 +105,7 @@ class AuditEntry(TypedDict):
 
 
 class AuditAnswer(TypedDict):
-    """Changes of what is wanted, the last ones first."""
+    """Changes of the desired state, the last ones first."""
 
     items: list[AuditEntry]
     next: None
@@ -119,7 +134,7 @@ class ReadsAnswer(TypedDict):
 
 
 class EventRecord(TypedDict):
-    """What has happened; an event also has the fields of its kind. `n` is what counters add up."""
+    """An event. It also has the fields of its kind. `n` is what counters add up."""
 
     id: int
     at: str

@@ -26,7 +26,7 @@ class ValidateAnswer(TypedDict):
 
 
 class ConnectionFault(TypedDict):
-    """What is in the way of a connection."""
+    """The obstacle of a connection."""
 
     kind: Literal["user", "infrastructure"]
     condition: str | None
@@ -53,7 +53,7 @@ class ConnectionEntry(ConnectionFound):
 
 
 class ConnectionsAnswer(TypedDict):
-    """What is in the way of each place that a set of blueprints reads or writes."""
+    """The obstacles of each place that a set of blueprints reads or writes."""
 
     connected: bool
     items: list[ConnectionEntry]

@@ -49,7 +49,16 @@ class PartitionsAnswer(TypedDict):
     next: str | None
 
 
-class GenerationEntry(TypedDict):
+class MeasuredGeneration(TypedDict):
+    """What trends measure of a generation."""
+
+    generation: int
+    at: str
+    rows: int
+    work: WorkSummary | None
+
+
+class GenerationEntry(MeasuredGeneration):
     """One generation of a dataset. `work`: what it took; None where it is not known, or nothing was
     computed.
 
@@ -58,17 +67,13 @@ class GenerationEntry(TypedDict):
     edit or request it was, where it was one and that is still known.
     """
 
-    generation: int
-    at: str
     cause: Cause
     revision: int
     partitions: int
-    rows: int
     root: str
     same_as: int | None
     changes: Changes | None
     actor: str | None
-    work: WorkSummary | None
 
 
 class HistoryAnswer(TypedDict):

@@ -33,7 +33,7 @@ class ExampleDifference(TypedDict):
 
 
 class ExampleEntry(TypedDict):
-    """One test. `message` says why it failed, `notes` what is worth knowing about its inputs."""
+    """One test. `message` says why it failed; `notes` are remarks about its inputs."""
 
     dataset: str
     name: str

@@ -76,7 +76,7 @@ GroupEdge.__doc__ = "How many edges lead from datasets of one group to those of 
 
 class GraphAnswer(TypedDict):
     """Datasets and how they read each other, inputs first. `structure` is equal for equal names,
-    edges and modes, whatever the states. `total`: how many there are; `more`: those of them that
+    edges and modes, in any states. `total`: how many there are; `more`: those of them that
     are left out. With `collapse`, `groups` and `group_edges` stand in place of `nodes` and
     `edges`."""
 
@@ -300,7 +300,7 @@ class Facet(TypedDict):
 
 class Catalogue(TypedDict):
     """Datasets with all words and chosen values. `total`: all that there are; `found`: those that
-    fit; `next`: how many to skip for the next page. `notes`: what was not looked at."""
+    fit; `next`: how many to skip for the next page. `notes`: parts that were not searched."""
 
     query: str
     chosen: dict[FacetName, str]

@@ -67,7 +67,7 @@ class OfferedFeed(TypedDict):
 
 class FeedReading(TypedDict):
     """A dataset that follows a feed of a namespace. `generation`: its own, 0 before it has rows.
-    `reason`: why it does not get what is new, if it does not."""
+    `reason`: why it does not get new rows, if it does not."""
 
     dataset: str
     namespace: str

@@ -35,7 +35,8 @@ class RollbackEntry(TypedDict):
 
 
 class RollbackAnswer(TypedDict):
-    """What is held from now on. `left_out`: datasets that had no data at that time."""
+    """The datasets that are held from now on. `left_out`: datasets that had no data at that
+    time."""
 
     branch: str
     target: str

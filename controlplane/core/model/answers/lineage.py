@@ -35,8 +35,8 @@ class ColumnLink(TypedDict):
 
 
 class LineageComponent(TypedDict):
-    """A component on the way. `by`: who says so; `assumed` where neither Spark nor sqlglot can tell.
-    `over_reported`: where more columns are named than are read, and why; empty where all is
+    """A component on the way. `by`: who says so; `assumed` where neither Spark nor sqlglot can
+    decide. `over_reported`: where more columns are named than are read, and why; empty where all is
     exact."""
 
     dataset: str

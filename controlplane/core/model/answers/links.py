@@ -28,7 +28,7 @@ class LinkEntry(TypedDict):
 
 
 class NewLinkAnswer(LinkEntry):
-    """`url` is whole, and whoever has it reads the dataset."""
+    """`url` is complete. Its holder reads the dataset."""
 
     url: str
 

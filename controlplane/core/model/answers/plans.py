@@ -70,7 +70,7 @@ RootChange.__doc__ = (
 
 
 class PlanItem(TypedDict):
-    """Work of one kind on one dataset, or in an explanation what was done. `tasks` counts exactly
+    """Work of one kind on one dataset: planned, or in an explanation done. `tasks` counts exactly
     if `certain`.
 
     `partitions` are the first keys of `count`.
@@ -99,9 +99,9 @@ class Spread(TypedDict):
 
 
 class PlanCost(TypedDict):
-    """What work is thought to take, by past attempts: seconds of drivers, and what is written.
-    `adopted`: partitions that are known already, and cost nothing. `unknown` names datasets of
-    which no attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
+    """An estimate of work, by past attempts: seconds of drivers, and written bytes. `adopted`:
+    partitions that are known already, and cost nothing. `unknown` names datasets of which no
+    attempt is known; they are not in the sums. `seconds`: None where nothing is known."""
 
     seconds: Spread | None
     bytes: int
@@ -176,9 +176,9 @@ class SourceObjectChange(TypedDict):
 
 class SourceChange(TypedDict):
     """A source: when it was last looked at, and how it differs from what the dataset holds (in the
-    answer of `refresh`: from what was found the last time). `objects` are the first ten. `problem`:
-    why it was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it
-    is paused or listed on request only. `due`: of a cron expression, when the next look is due.
+    answer of `refresh`: from the listing before). `objects` are the first ten. `problem`: why it
+    was not looked at, or why a feed gives nothing new. `is_left_alone`: on purpose, since it is
+    paused or listed on request only. `due`: of a cron expression, when the next look is due.
     `pulled`: of a source on demand, how often it is listed, and for which dataset."""
 
     dataset: str
@@ -218,7 +218,7 @@ class PlanBasis(TypedDict):
 
 class FailedPlan(TypedDict):
     """A dataset or copy that failed: nothing of it runs before what `sentence` says. `command`: a
-    retry."""
+    retry, or the checks that fail."""
 
     dataset: str
     sentence: str
@@ -235,14 +235,15 @@ class DriversAtRest(TypedDict):
 
 class PlanAnswer(TypedDict):
     """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the
-    first page; answers to what was applied have no basis. `held`: datasets for which nothing is
-    planned, since they were rolled back; `failed`: those that a retry or an edit has to come for.
+    first page; answers about applied blueprints have no basis. `held`: datasets for which nothing
+    is planned, since they were rolled back; `failed`: those that a retry or an edit has to come
+    for.
 
     `drivers`: of dataflows that choose how long drivers stay, on the first page. `modes`: how the
     dataflows keep their inputs, on the first page.
 
-    `changes` are those of the blueprints that were sent, compared with what is stored; `breaks` are
-    all of theirs.
+    `changes` are those of the blueprints that were sent, compared with the stored ones; `breaks`
+    are all of theirs.
     """
 
     branch: str

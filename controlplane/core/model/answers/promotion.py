@@ -41,9 +41,9 @@ class PromotionComparison(TypedDict):
 
 
 class PromotionAnswer(TypedDict):
-    """A proposed blueprint. `text` is all of it, `component` what is new in it. `revision`: of the
-    dataflow that it is an edit of, 0 for a new one. `inputs`: how Spark would read each table, by
-    its name in the query's new text, and why. `analysis` and `comparison` where they were
+    """A proposed blueprint. `text` is the whole blueprint, `component` its new part. `revision`: of
+    the dataflow that it is an edit of, 0 for a new one. `inputs`: how Spark would read each table,
+    by its name in the query's new text, and why. `analysis` and `comparison` where they were
     requested."""
 
     dataset: str

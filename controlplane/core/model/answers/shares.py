@@ -60,6 +60,6 @@ class ProfileFile(TypedDict):
 
 
 class NewRecipientAnswer(RecipientEntry):
-    """`profile` is the content of a profile file, and whoever has it reads the shares."""
+    """`profile` is the content of a profile file. Its holder reads the shares."""
 
     profile: ProfileFile

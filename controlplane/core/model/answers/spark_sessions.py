@@ -26,7 +26,7 @@ class SparkSessionEntry(TypedDict):
 
 class NewSparkSessionAnswer(SparkSessionEntry):
     """`url`: for a client of Spark Connect on the service's machine, or on that where `forward`
-    runs; whoever has it may do what the session may. `python`: the lines that connect. `forward`: a
+    runs; its holder may do what the session may. `python`: the lines that connect. `forward`: a
     command that makes a port of the client's machine the session's; None where the session is on
     the service's machine."""
 

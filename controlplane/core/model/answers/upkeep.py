@@ -113,8 +113,7 @@ class CollectAnswer(TypedDict):
 
 
 class FindingEntry(TypedDict):
-    """One thing that is not as it should be: a stable code, where, what is so, and what to do about
-    it."""
+    """One fault: a stable code, the place, the cause, and how to mend it."""
 
     code: str
     where: str
@@ -131,7 +130,7 @@ class Repairs(TypedDict):
 
 
 class FsckAnswer(TypedDict):
-    """What is wrong with the database or the lake. Not `complete`: more may be wrong."""
+    """The faults of the database or the lake. Not `complete`: more may be wrong."""
 
     findings: list[FindingEntry]
     complete: bool

@@ -11,6 +11,7 @@ from controlplane.core.compile.compiled_checks import EXAMPLES, CompiledCheck
 from controlplane.core.model.check_results import CheckFinding, CheckResult, Example
 from dataplane.contract.results import EXPECTATION, TaskError
 
+EXPECTATION_FAILED = "expectation-failed"  # no task has failed, so a retry runs nothing
 PARTITIONS = 2  # that an error names
 NOTHING: CheckFinding = {"rows": 0, "failing": 0, "examples": []}
 
@@ -88,7 +89,7 @@ def failure(check: CompiledCheck, answer: CheckFinding) -> TaskError:
     """The error of a dataset whose new rows fail an expectation."""
     return {
         "kind": "user",
-        "condition": "expectation-failed",
+        "condition": EXPECTATION_FAILED,
         "sqlstate": None,
         "message": _message(check, answer),
         "file": EXPECTATION + check.name,

@@ -1,4 +1,4 @@
-"""Results of versions that read files under the dataset's types, whatever types the files had.
+"""Results of versions that read files of any types under the dataset's types.
 
 Such a result has the task key that the task had then. It is adopted once a worker has read the
 footers of its files, and found that Spark has read them right: nothing is computed. Otherwise the

@@ -52,7 +52,7 @@ class ReadCase:
 
     @property
     def is_full(self) -> bool:
-        """Whether all partitions are computed, whatever was built before."""
+        """Whether all partitions are computed, also those that were built before."""
         state = self.state
         if self.is_taken_back:
             return True

@@ -416,7 +416,7 @@ def _ends_of_chain(chain: _Chain, keys: Sequence[str]) -> dict[str, list[int]]:
     present = tree.lookup(chain.nodes, chain.old, keys)
     ends: dict[str, list[int]] = {}
     for key, following in pairwise(keys):
-        # Its own inputs changed: it is computed, whatever the partition before it comes to.
+        # Its own inputs changed: it is computed, with any content of the partition before it.
         if following not in present or chain.is_changed(following):
             continue
         before = tree.before(chain.nodes, chain.old, following)

@@ -8,7 +8,7 @@
       | case
     _key_fault       an input lacks a key column    -> failed
       |
-    _with_indexes    key indexes of `by` inputs are brought up to date, as far as memory has them
+    with_indexes    key indexes of `by` inputs are brought up to date, as far as memory has them
       |
     build trace      the whole output is known      -> Commit: a pointer moves
       |
@@ -162,7 +162,7 @@ def _next_step(case: Case) -> Deciding[Decision]:
     fault = _key_fault(case)
     if fault is not None:
         return Decision(case.node.dataset, "failed", error=user_error("invalid-key-column", fault))
-    case, lagging = yield from _with_indexes(case)
+    case, lagging = yield from with_indexes(case)
 
     # The build key covers all of the inputs, so there is none before all of them are known.
     is_input_known = case.is_whole and lagging is None
@@ -309,7 +309,7 @@ def _or_whole(keys: Keys) -> Keys:
 # --- key indexes ----------------------------------------------------------------------------------
 
 
-def _with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
+def with_indexes(case: Case) -> Deciding[tuple[Case, KeyIndex | None]]:
     """The case with the indexes of its `by` inputs, and the first of them that does not reflect its
     input yet."""
     inputs: list[Input] = []

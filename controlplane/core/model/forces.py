@@ -1,0 +1,77 @@
+"""Forced recomputations: of a whole dataset, or of a range of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+MOST_RANGES: Final = 100  # of a dataset since it was forced as a whole
+
+
+class KeyRange(NamedTuple):
+    """Partition keys from `first` to `last`, both inclusive, by code points. None: to the last."""
+
+    first: str
+    last: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForcedRange:
+    """What a number of a forced recomputation stands for, if it is of a range.
+
+    `first` and `last`: the range of partition keys, both inclusive, by code points.
+    `number`: the number that the partitions of the range have. `before`: the number of the dataset
+    until then, for all other partitions; 0 if it was never forced.
+    """
+
+    first: str
+    last: str
+    number: int
+    before: int
+
+    def holds(self, partition: str) -> bool:
+        return self.first <= partition <= self.last
+
+
+class Joined(NamedTuple):
+    """A number, and the ranges to put on it, the oldest first."""
+
+    number: int
+    ranges: Sequence[ForcedRange]
+
+
+def number_at(ranges: Mapping[int, ForcedRange], number: int, partition: str) -> int:
+    """The number of one partition of a dataset whose number is `number`; 0 if it was never
+    forced."""
+    while (forced := ranges.get(number)) is not None:
+        if forced.holds(partition):
+            return forced.number
+        number = forced.before
+    return number
+
+
+def chain(ranges: Mapping[int, ForcedRange], number: int) -> dict[int, ForcedRange]:
+    """The ranges of a dataset since it was forced as a whole, by their numbers, the newest first."""
+    by_number: dict[int, ForcedRange] = {}
+    while (forced := ranges.get(number)) is not None:
+        by_number[number] = forced
+        number = forced.before
+    return by_number
+
+
+def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
+    """What two numbers of a dataset stand for together: each partition has the newest number that
+    it has in either. `other` is the newer one."""
+    of_own, of_other = chain(ranges, own), chain(ranges, other)
+    other_whole = _whole(of_other, other)
+    if own in of_other or own <= other_whole:
+        return Joined(other, ())
+    base = max(_whole(of_own, own), other_whole)
+    newer = {f.number: f for f in (*of_own.values(), *of_other.values()) if f.number > base}
+    return Joined(base, tuple(newer[number] for number in sorted(newer)))
+
+
+def _whole(of_number: Mapping[int, ForcedRange], number: int) -> int:
+    """The number of partitions that are in none of its ranges."""
+    return list(of_number.values())[-1].before if of_number else number
