@@ -17,13 +17,14 @@ class RollingUp:
     store: Store
     namespace: str
     _looked: float = field(default=float("-inf"))
+    _looks: roll_up.Looks = field(default_factory=roll_up.Looks)
 
     def step(self, now_s: float) -> bool:
         """To be called often; `now_s` is any clock that goes on. True if slices were rolled up, so
         that there is something to plan, and perhaps more to roll up."""
         if now_s - self._looked < LOOK_S:
             return False
-        if roll_up.roll_up(self.store, self.namespace):
+        if roll_up.roll_up(self.store, self.namespace, looks=self._looks):
             return True
         self._looked = now_s
         return False

@@ -16,16 +16,19 @@ Where a result of a slice is missing, the task of the span is requested. It give
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
-from typing import Final, TypeAlias
+from itertools import chain, islice
+from typing import Final, TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.model.memos import Memo
 from controlplane.core.model.roll_ups import (
+    K,
     MemberContent,
+    MemberSource,
     SliceUnion,
     contents_in,
     is_span,
@@ -35,14 +38,39 @@ from controlplane.core.model.tasks import Fragment, Task, Trace
 from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Planning
-from controlplane.core.plan.windows import Hits
+from controlplane.core.plan.windows import UNDER_WAY, Hits
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 
 # The results of tasks that memory lacks, and the tasks that are left
 Elsewhere: TypeAlias = tuple[Hits, dict[str, Task]]
-MemberKeys: TypeAlias = Sequence[tuple[str, bytes]]  # the keys of slices, and of their tasks
-TaskOf: TypeAlias = Callable[[MemberContent], bytes]
-ONLY: Final = {""}  # the outputs of a task with one result
+MembersOf: TypeAlias = "Callable[[Sequence[str]], Deciding[Mapping[str, SliceTasks]]]"
+Lookup: TypeAlias = "Callable[[Sequence[bytes]], Deciding[Mapping[bytes, R]]]"
+ONLY: Final = frozenset({""})  # the outputs of a task with one result
+SPANS_A_TIME: Final = 200  # whose members are in memory: 20,000
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTasks:
+    """The slices of a span, and the key of the task of each, which is computed when it is
+    needed."""
+
+    names: Sequence[str]
+    key_at: Callable[[int], bytes]
+
+    @staticmethod
+    def of(members: Sequence[K], key_of: Callable[[K], bytes]) -> SliceTasks:
+        return SliceTasks([member.key for member in members], lambda at: key_of(members[at]))
+
+    @property
+    def keys(self) -> list[bytes]:
+        return [self.key_at(at) for at in range(len(self.names))]
+
+    @property
+    def ends(self) -> set[bytes]:
+        """The tasks of the first and the last slice."""
+        return {self.key_at(0), self.key_at(-1)}
 
 
 def union_slot(node: Transform) -> Slot | None:
@@ -85,7 +113,7 @@ def _sum(members: Iterable[MemberContent]) -> Content:
 
 def source_members(
     spans: Mapping[str, bytes],
-) -> Deciding[dict[str, list[tuple[str, bytes]]]]:
+) -> Deciding[dict[str, list[MemberSource]]]:
     """The slices of spans of a topic with their source ids. `spans`: source ids by key."""
     keys = {span: ids.members_key(source) for span, source in spans.items()}
     memos = yield from lookups.memos(list(keys.values()))
@@ -95,40 +123,64 @@ def source_members(
 # --- results --------------------------------------------------------------------------------------
 
 
+def unrequested(spans: Mapping[S, Task]) -> Deciding[list[S]]:
+    """Those of the spans whose tasks are not on the queue. A task was requested since memory lacked
+    results of slices, so these are not looked up again in each pass."""
+    if not spans:
+        return []
+    queued = yield from lookups.tasks([task.key for task in spans.values()])
+    under_way = {key for key, task in queued.items() if task.state in UNDER_WAY}
+    return [span for span, task in spans.items() if task.key not in under_way]
+
+
 def from_members(
-    planning: Planning,
-    home: str,
-    missing: Mapping[str, Task],
-    members: Mapping[str, MemberKeys],
+    planning: Planning, home: str, missing: Mapping[str, Task], members_of: MembersOf
 ) -> Deciding[Elsewhere]:
-    """Unions in place of tasks. `members`: of spans among the missing partitions, with the keys of
-    the tasks of slices. `home`: the dataset whose results they are."""
-    unions = yield from united(
-        home, {span: (missing[span].key, of) for span, of in members.items()}
-    )
+    """Unions in place of tasks of spans. `members_of`: the tasks of slices of these spans. `home`:
+    the dataset whose results they are."""
     hits: Hits = {}
-    for span, union in unions.items():
-        assert union.trace is not None
-        planning.add_union(home, union)
-        hits[span] = union.trace.task, union.trace
+    spans = {key: task for key, task in missing.items() if is_span(key)}
+    rest = iter((yield from unrequested(spans)))
+    while some := list(islice(rest, SPANS_A_TIME)):
+        members = yield from members_of(some)
+        span_tasks = {span: (missing[span].key, tasks) for span, tasks in members.items()}
+        for span, union in (yield from united(home, span_tasks)).items():
+            assert union.trace is not None
+            planning.add_union(home, union)
+            hits[span] = union.trace.task, union.trace
     return hits, {key: task for key, task in missing.items() if key not in hits}
 
 
-def united(
-    home: str, spans: Mapping[str, tuple[bytes, MemberKeys]]
-) -> Deciding[dict[str, SliceUnion]]:
-    """The union of each span that memory has the results of all slices of. `spans`: the key of its
-    task, and its slices."""
-    member_tasks = {task for _, members in spans.values() for _, task in members}
-    if not member_tasks:
+def complete(spans: Mapping[S, SliceTasks], lookup: Lookup[R]) -> Deciding[dict[S, list[R]]]:
+    """The results of all slices, of the spans of which memory has all.
+
+    Those of the first and the last slice are looked up first. After an edit of the code neither is
+    there: so a span without results costs two keys, not a hundred."""
+    ends = {span: tasks.ends for span, tasks in spans.items()}
+    of_ends = yield from lookup(sorted({*chain.from_iterable(ends.values())}))
+    likely = {span: spans[span].keys for span, keys in ends.items() if keys <= of_ends.keys()}
+    if not likely:
         return {}
-    traces = yield from lookups.traces(sorted(member_tasks))
-    complete = {span: of for span, of in spans.items() if all(task in traces for _, task in of[1])}
-    outputs = {trace.outputs.get("", b"") for trace in traces.values()}
+    results = yield from lookup(sorted({*chain.from_iterable(likely.values())}))
+    return {
+        span: [results[key] for key in keys]
+        for span, keys in likely.items()
+        if all(key in results for key in keys)
+    }
+
+
+def united(home: str, spans: Mapping[S, tuple[bytes, SliceTasks]]) -> Deciding[dict[S, SliceUnion]]:
+    """The union of each span that memory has the results of all slices of. `spans`: the key of its
+    task, and the tasks of its slices."""
+    slice_tasks = {span: tasks for span, (_, tasks) in spans.items()}
+    traces_by_span = yield from complete(slice_tasks, lookups.traces)
+    traces = chain.from_iterable(traces_by_span.values())
+    outputs = {trace.outputs.get("", b"") for trace in traces}
     fragments = yield from lookups.fragments(sorted(outputs))
-    unions: dict[str, SliceUnion] = {}
-    for span, (task, members) in complete.items():
-        results = [(key, traces[member]) for key, member in members]
+    unions: dict[S, SliceUnion] = {}
+    for span, traces_of_slices in traces_by_span.items():
+        task, slices = spans[span]
+        results = list(zip(slices.names, traces_of_slices, strict=True))
         union = _union(task, results, fragments, home)
         if union is not None:
             unions[span] = union

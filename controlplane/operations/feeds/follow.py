@@ -318,9 +318,9 @@ class _Update:
     def taken_in(self, store: Store, namespace: str) -> int:
         """Unless another one was faster."""
         with store.begin(namespace) as tx:
+            now = tx.listings.locked([self.before.id]).get(self.before.id)
             # None begins before this transaction ends: what the trees share is still there
             tx.upkeep.collections()
-            now = tx.listings.get([self.before.id]).get(self.before.id)
             if (now.root if now else None) != self.before.root:
                 return 1
             for some in _pieces(list(self.nodes.items()), NODES):

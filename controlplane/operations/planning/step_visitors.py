@@ -67,6 +67,10 @@ class StepPreview:
         decision, demanded = self.decision, self.demanded
         if decision.gives_up:
             return True
+        # What is downstream may request tasks over them. Parts of aggregates have no trace: only
+        # tasks of this decision read them
+        if any(union.trace is not None for union in decision.unions):
+            return True
         # An edit outside of a task's key: it needs a larger driver, or is more urgent.
         if not all(
             demanded[task.key].covers(task) for task in decision.step.tasks if task.key in demanded

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node
@@ -26,6 +27,7 @@ from dataplane.contract.results import FileEntry, TaskResult, partition_result
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20
 PACKS_A_TIME = 100  # of one dataset
+Leaf: TypeAlias = tuple[bytes, Sequence[tree.Entry]]  # with its digest
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
     stable = _stable(tx, state)
     leaves = (leaf for leaf in tree.by_leaf(tx.nodes, state.root) if leaf[0] in stable)
     seen_ids: set[bytes] = set()
-    while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
+    while stable and (some := _next_leaves(leaves)):
         members = tx.traces.fragments({e.fragment for _, entries in some for e in entries})
         by_id = {
             pack.id: (leaf, pack)
@@ -125,6 +127,16 @@ def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
         )
         seen_ids |= missing
         yield from (by_id[id] for id in sorted(missing))
+
+
+def _next_leaves(leaves: Iterator[Leaf]) -> list[Leaf]:
+    """Some leaves, as many as have some thousand files: one, if it is of spans."""
+    some: list[Leaf] = []
+    for leaf in leaves:
+        some.append(leaf)
+        if len(some) == LEAVES_A_TIME or any(is_span(part.key) for part in leaf[1]):
+            break
+    return some
 
 
 def is_quiet(state: State, now: float) -> bool:

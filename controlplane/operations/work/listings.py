@@ -57,8 +57,9 @@ def request(
     is_quiet = not (accept_deletes or is_awaited)
     quiet = {id for id, listing in current.items() if is_quiet and _is_as_planned(listing)}
     tx.listings.request_again(quiet)
+    locked = tx.listings.locked(listing_ids - quiet)
     for listing in _requested(
-        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids - quiet]
+        tx, [locked.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids - quiet]
     ):
         held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
@@ -103,7 +104,7 @@ def request_taken_up(
         for n in sources(after, after.order)
         if n.listing not in live and n.read.refresh_s is not None
     ]
-    current = tx.listings.get(n.listing for n in taken_up)
+    current = tx.listings.locked(n.listing for n in taken_up)
     for listing in _requested(tx, list(current.values())):
         tx.listings.put(replace(listing, held={**(listing.held or {}), "awaited": True}))
     return len(current)
@@ -111,7 +112,7 @@ def request_taken_up(
 
 def ask(tx: Tx, id: bytes) -> None:
     """Ask for another listing of a location that has been listed before."""
-    for listing in _requested(tx, list(tx.listings.get([id]).values())):
+    for listing in _requested(tx, list(tx.listings.locked([id]).values())):
         tx.listings.put(listing)
 
 
@@ -371,7 +372,7 @@ class Taken:
 
 def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
-    listing = _stored(tx, job)
+    listing = _locked(tx, job)
     if listing is None:
         return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
@@ -455,9 +456,14 @@ def _stored(tx: Tx, job: ListJob) -> Listing | None:
     return tx.listings.get([id]).get(id)
 
 
+def _locked(tx: Tx, job: ListJob) -> Listing | None:
+    id = bytes.fromhex(job["listing"])
+    return tx.listings.locked([id]).get(id)
+
+
 def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     """Record the failure of a listing. The known contents of the location never change by it."""
-    listing = _stored(tx, job)
+    listing = _locked(tx, job)
     if listing is None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import islice
 from threading import Lock
 
 from controlplane.core import tree
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.tree import EMPTY_ROOT, NodeStore
@@ -76,9 +76,9 @@ class _Files:
         states = list(_newer(tx, dataset, self._seq))
         for state in reversed(states):
             changes = tree.diff(nodes, self._root, state.root)
-            added = (change.after.fragment for change in changes if change.after is not None)
-            while batch := set(islice(added, BATCH)):
-                self._add(tx, batch)
+            added = (change.after for change in changes if change.after is not None)
+            for batch in file_batches(added, BATCH):
+                self._add(tx, {entry.fragment for entry in batch})
             self._root, self._seq = state.root, state.seq
 
     def _add(self, tx: Tx, ids: set[bytes]) -> None:

@@ -14,7 +14,7 @@ from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.jobs import ParseSpec
 from controlplane.core.model.pins import FileColumns, Pin
-from controlplane.core.model.roll_ups import is_span
+from controlplane.core.model.roll_ups import MemberSource
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
@@ -35,7 +35,7 @@ from controlplane.core.plan.source.earlier_results import UNCHECKED, EarlierResu
 from controlplane.core.plan.source.read_extent import Gone, ReadCase, ReadExtent, parts_at
 from controlplane.core.plan.source.source_schema import FIXED, fitted, own_names, placed, schema_of
 from controlplane.core.plan.unfinished import Finishing
-from controlplane.core.plan.unions import Elsewhere
+from controlplane.core.plan.unions import Elsewhere, SliceTasks
 from controlplane.core.plan.work_keys import Keys, lacking, listed
 from controlplane.core.schema.ddl_schemas import struct, types
 from controlplane.core.schema.widening import can_stay
@@ -448,20 +448,23 @@ def _tasks(
 
 def _united(case: ReadCase, kinds: _Kinds, missing: Mapping[str, Task]) -> Deciding[Elsewhere]:
     """Results of rolled-up slices in place of tasks that would read them again."""
-    spans = [key for key in missing if is_span(key)]
-    if not spans:
-        return {}, dict(missing)
-    parts = yield from parts_at(case, spans)
-    slices = yield from unions.source_members({key: parts[key].source for key in spans})
     salt_of = salts.of(case.planning, case.node)
-    members: dict[str, list[tuple[str, bytes]]] = {}
-    for span, of in slices.items():
-        own = kinds.of(case.node, parts[span]).slots
-        members[span] = [
-            (key, task_key(case.node.parse, {"objects": source, **own}, salt_of(key)))
-            for key, source in of
-        ]
-    return (yield from unions.from_members(case.planning, case.node.maker, missing, members))
+
+    def members_of(spans: Sequence[str]) -> Deciding[dict[str, SliceTasks]]:
+        parts = yield from parts_at(case, spans)
+        slices = yield from unions.source_members({key: parts[key].source for key in spans})
+        return {span: tasks(parts[span], of) for span, of in slices.items()}
+
+    def tasks(span: SourcePartition, slices: Sequence[MemberSource]) -> SliceTasks:
+        own = kinds.of(case.node, span).slots
+        return SliceTasks.of(
+            slices,
+            lambda part: task_key(
+                case.node.parse, {"objects": part.source, **own}, salt_of(part.key)
+            ),
+        )
+
+    return (yield from unions.from_members(case.planning, case.node.maker, missing, members_of))
 
 
 @dataclass(frozen=True, slots=True)

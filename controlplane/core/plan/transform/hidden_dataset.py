@@ -21,15 +21,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import lookups, windows
+from controlplane.core.plan import lookups, unions, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item
 from controlplane.core.plan.transform.case import Case
@@ -117,9 +118,8 @@ class Hidden(ABC, Generic[Result]):
         """Take these changes into the trees. `results` has those of all present partitions that
         need one, and of former ones as far as memory has them."""
 
-    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Result]]:  # noqa: ARG002
-        """The results of rolled-up slices, of those of their members. `missing`: the partitions
-        whose results memory lacks, with their tasks."""
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Result]]:  # noqa: ARG002
+        """The results about spans whose slices memory has the results of."""
         yield from ()
         return {}
 
@@ -161,8 +161,10 @@ class Hidden(ABC, Generic[Result]):
         results: dict[tree.Entry | None, Result] = {
             of: remembered[task.key] for of, task in tasks.items() if task.key in remembered
         }
-        lacking_results = {of: task for of, task in tasks.items() if of not in results}
-        results.update((yield from self.united(lacking_results)).items())
+        spans = {of: t for of, t in tasks.items() if is_span(of.key) and of not in results}
+        rest = iter((yield from unions.unrequested(spans)))
+        while some := list(islice(rest, unions.SPANS_A_TIME)):
+            results.update((yield from self.united(some)).items())
         missing = {
             c.key: tasks[c.after]
             for c in chunk

@@ -16,7 +16,6 @@ the task is claimed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
@@ -34,6 +33,7 @@ from controlplane.core.plan.plan_values import ROW_COST, user_error
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
 from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.unions import SliceTasks
 from controlplane.core.schema.ddl_schemas import EMPTY_SCHEMA
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.jobs import IndexJob
@@ -123,21 +123,17 @@ class KeyIndex(Hidden[Memo]):
             size=of.resources,
         )
 
-    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Memo]]:
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Memo]]:
         """The sums of the answers about slices."""
         planning = self.case.planning
-        members = yield from unions.members_of(planning, self.read.slot.dataset, missing)
-        keys = {span: self._keys_of(of) for span, of in members.items()}
-        answers = yield from lookups.memos(sorted({*chain.from_iterable(keys.values())}))
-        return {
-            span: unions.summed(contents_in(answers[key]) for key in of)
-            for span, of in keys.items()
-            if all(key in answers for key in of)
-        }
+        members = yield from unions.members_of(planning, self.read.slot.dataset, spans)
+        tasks = {span: self._tasks_of(of) for span, of in members.items()}
+        answers = yield from unions.complete(tasks, lookups.memos)
+        return {span: unions.summed(map(contents_in, of)) for span, of in answers.items()}
 
-    def _keys_of(self, members: Iterable[MemberContent]) -> list[bytes]:
-        contents = [member.content for member in members if member.content.rows]
-        return [ids.index_key(self.mark, content) for content in contents]
+    def _tasks_of(self, members: Iterable[MemberContent]) -> SliceTasks:
+        with_rows = [member for member in members if member.content.rows]
+        return SliceTasks.of(with_rows, lambda member: ids.index_key(self.mark, member.content))
 
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Memo]) -> Deciding[None]:
         pairs, moved = self._moved(changes, results)

@@ -51,6 +51,7 @@ from controlplane.core.plan.transform.transform_jobs import (
     part_job,
     whole_job,
 )
+from controlplane.core.plan.unions import SliceTasks
 from controlplane.core.plan.work_keys import listed
 from controlplane.core.sql import Unproven
 from dataplane.contract.identity import Content, slot_id, task_key
@@ -119,24 +120,23 @@ class Partials(Hidden[Trace]):
             for key, entry in tree.lookup(self.case.nodes, self.read.of.root, chunk).items():
                 yield tree.EntryChange(key, None, entry)
 
-    def united(self, missing: Mapping[tree.Entry, Task]) -> Deciding[Mapping[tree.Entry, Trace]]:
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Trace]]:
         """The parts of slices together, which merge to the same. A part of the span has other
         rows: so this is no result of its task."""
         planning, home = self.case.planning, self.case.node.dataset
-        members = yield from unions.members_of(planning, self.read.slot.dataset, missing)
-        by_key = {span.key: span for span in members}
-        parts = yield from unions.united(
-            home,
-            {
-                key: (missing[span].key, [(m.key, self._key(m.content)) for m in members[span]])
-                for key, span in by_key.items()
-            },
-        )
+        members = yield from unions.members_of(planning, self.read.slot.dataset, spans)
+        tasks = {
+            span: (
+                self._key(span.content),
+                SliceTasks.of(of, lambda member: self._key(member.content)),
+            )
+            for span, of in members.items()
+        }
         results: dict[tree.Entry, Trace] = {}
-        for key, part in parts.items():
+        for span, part in (yield from unions.united(home, tasks)).items():
             assert part.trace is not None
             planning.add_union(home, replace(part, trace=None))
-            results[by_key[key]] = part.trace
+            results[span] = part.trace
         return results
 
     def _key(self, content: Content) -> bytes:

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from controlplane.core import tree
-from controlplane.core.model.roll_ups import MemberContent, is_span
+from controlplane.core.model.roll_ups import MemberContent
 from controlplane.core.model.tasks import Task
 from controlplane.core.plan import lookups, salts, unions
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.input_states import Input
 from controlplane.core.plan.transform.transform_tasks import whole_slot
-from controlplane.core.plan.unions import Elsewhere, MemberKeys, union_slot
+from controlplane.core.plan.unions import Elsewhere, SliceTasks, union_slot
 from controlplane.core.plan.windows import Elsewhere as ElsewhereOf
 from dataplane.contract.identity import slot_id, task_key
 from dataplane.contract.schemas import encoded
@@ -32,12 +32,6 @@ def elsewhere(case: Case) -> ElsewhereOf | None:
 
 
 def _united(case: Case, read: Input, missing: Mapping[str, Task]) -> Deciding[Elsewhere]:
-    spans = [key for key in missing if is_span(key)]
-    if not spans:
-        return {}, dict(missing)
-    yield from lookups.nodes([(read.root, spans)])
-    entries = tree.lookup(case.nodes, read.root, spans)
-    members = yield from unions.members_of(case.planning, read.slot.dataset, entries.values())
     shared = {i.slot.name: whole_slot(case, i) for i in case.inputs if i is not read}
     salt_of, schema = salts.of(case.planning, case.node), encoded(read.schema)
 
@@ -45,7 +39,10 @@ def _united(case: Case, read: Input, missing: Mapping[str, Task]) -> Deciding[El
         slots = {read.slot.name: slot_id(member.content, schema), **shared}
         return task_key(case.node.task_logic, slots, salt_of(member.key))
 
-    keys: dict[str, MemberKeys] = {}
-    for span, of in members.items():
-        keys[span.key] = [(member.key, key_of(member)) for member in of]
-    return (yield from unions.from_members(case.planning, case.node.dataset, missing, keys))
+    def members_of(spans: Sequence[str]) -> Deciding[dict[str, SliceTasks]]:
+        yield from lookups.nodes([(read.root, spans)])
+        entries = tree.lookup(case.nodes, read.root, spans)
+        members = yield from unions.members_of(case.planning, read.slot.dataset, entries.values())
+        return {span.key: SliceTasks.of(of, key_of) for span, of in members.items()}
+
+    return (yield from unions.from_members(case.planning, case.node.dataset, missing, members_of))
