@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from controlplane.core import tree
 from controlplane.core.model.branches import MAIN, Branch
@@ -18,6 +22,7 @@ from controlplane.operations.desired import blueprints, controls
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.apply_plan import Pass, PlanExecutor
 from controlplane.operations.upkeep import roll_up
+from controlplane.ports.store import Store, Tx
 from controlplane.reconciler.branching import Branching
 from dataplane.contract.kinds import DRIVER_KINDS, Kind
 from tests.property.engine import Fault, Faults, Work
@@ -54,10 +59,34 @@ components:
       inputs: {{named: by}}
       partition_by: [{{t: hour}}]
 """
+# Another dataflow over the same topic; it takes over what the first one read
+OTHER = """\
+dataflow: b
+components:
+  orders: {{read: {{connector: kafka, servers: "broker:9092", topic: orders,
+    schema: t TIMESTAMP_NTZ, refresh: manual, on_bad_record: {bad}}}}}
+  named: {{transform: {{sql: "{named}"}}}}
+"""
 
 
 def named(plus: int) -> str:
     return f"SELECT t, _partition AS _p, _offset + {plus} AS o FROM orders"
+
+
+@dataclass(slots=True)
+class BetweenTransactions:
+    """A store at which something happens before the first transaction that writes."""
+
+    store: Store
+    happens: Callable[[], object]
+
+    def read(self, *args: Any) -> AbstractContextManager[Tx]:
+        return self.store.read(*args)
+
+    def begin(self, *args: Any) -> AbstractContextManager[Tx]:
+        happens, self.happens = self.happens, lambda: None
+        happens()
+        return self.store.begin(*args)
 
 
 class RollWorld(StreamWorld):
@@ -97,7 +126,9 @@ class RollWorld(StreamWorld):
         text = TEXT.format(bad=bad, named=named(plus), times=TIMES, total=TOTAL, by_hour=BY_HOUR)
         for sql in (named(plus), TIMES, TOTAL, BY_HOUR):
             self.canonical[sql] = sql
-        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint("/a.yaml", text, {})])
+        other = OTHER.format(bad=bad, named=named(plus))
+        sent = [("/a.yaml", text), ("/b.yaml", other)]
+        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint(*of, {}) for of in sent])
 
     def create_branch(self, plus: int) -> None:
         with self.store.begin() as tx:
@@ -123,10 +154,42 @@ class RollWorld(StreamWorld):
                 controls.retry(self.ctx, branch, None)
             self._run(no_faults)
 
-    def roll_up(self) -> int:
-        slices = roll_up.roll_up(self.store, self.ctx.namespace, FEWEST)
+    def roll_up(self, meanwhile: Callable[[], object] = lambda: None) -> int:
+        """`meanwhile`: happens once it is decided what to roll up."""
+        store = cast("Store", BetweenTransactions(self.store, meanwhile))
+        slices = roll_up.roll_up(store, self.ctx.namespace, FEWEST)
         self.rolled_up += slices
         return slices
+
+    def play(self) -> None:
+        """Random messages, slices, edits, a branch, faults and roll-ups."""
+        chance = self.chance
+        for _ in range(16):
+            self.add(chance.choice([1, 10, 40, 70]))
+            self._happens(chance.random())
+            self.list_and_run(faults_by(chance) if chance.random() < 0.3 else no_faults)
+            if not self.engine.slices:
+                continue
+            self.check()
+            if chance.random() < 0.5:
+                self.roll_up(chance.choice([self.list_more, lambda: None]))
+                self.run()
+                self.check()
+
+    def list_more(self) -> None:
+        """A slice that comes during a roll-up."""
+        self.add()
+        self.list_and_run()
+
+    def _happens(self, number: float) -> None:
+        if number < 0.1:
+            self.apply(plus=self.chance.randrange(3))
+        elif number < 0.2 and DEV not in self.plus:
+            self.create_branch(self.chance.randrange(10, 13))
+        elif number < 0.25 and DEV in self.plus:
+            self.apply(DEV, self.chance.randrange(10, 13))
+        elif number < 0.3:
+            self.roll_up()  # before the last edit was carried out
 
     # --- what is true -----------------------------------------------------------------------------
 
@@ -134,12 +197,14 @@ class RollWorld(StreamWorld):
         listed = self._listed_rows()
         for branch, plus in self.plus.items():
             rows = Counter((t, p, o + plus) for t, p, o in listed)
-            assert self.rows_in(branch, "orders", ("t", "_partition", "_offset")) == Counter(listed)
-            assert self.rows_in(branch, "named", ("t", "_p", "o")) == rows
-            assert self.rows_in(branch, "by_hour", ("t", "_p", "o")) == rows
-            assert self.rows_in(branch, "times", ("t",)) == Counter((t,) for t, _, _ in listed)
+            for flow in ("a", "b"):
+                read = self.rows_in(branch, f"{flow}.orders", ("t", "_partition", "_offset"))
+                assert read == Counter(listed)
+                assert self.rows_in(branch, f"{flow}.named", ("t", "_p", "o")) == rows
+            assert self.rows_in(branch, "a.by_hour", ("t", "_p", "o")) == rows
+            assert self.rows_in(branch, "a.times", ("t",)) == Counter((t,) for t, _, _ in listed)
             totals = Counter(p for _, p, _ in listed)
-            assert self.rows_in(branch, "total", ("_p", "n")) == Counter(totals.items())
+            assert self.rows_in(branch, "a.total", ("_p", "n")) == Counter(totals.items())
 
     def _listed_rows(self) -> list[tuple[int, int, int]]:
         """The rows of all messages up to the end of the last slice."""
@@ -153,7 +218,7 @@ class RollWorld(StreamWorld):
 
     def rows_in(self, branch: str, name: str, columns: Columns) -> Counter[Row]:
         with self.store.read() as tx:
-            state = tx.states.newest(branch)[f"a.{name}"]
+            state = tx.states.newest(branch)[name]
             fragments = [fragment for _, fragment in self._partitions(tx, state)]
         rows = Counter(row for f in fragments for row in f.under(columns))
         assert state.rows == rows.total()

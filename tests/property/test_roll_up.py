@@ -15,8 +15,7 @@ from controlplane.operations.desired import controls, rollback
 from controlplane.operations.upkeep import fsck, roll_up
 from controlplane.operations.upkeep.repair import repair
 from tests.property.memory_store.store import MEMORY
-from tests.property.rolling import DEV, FEWEST, RollWorld, faults_by
-from tests.property.world import no_faults
+from tests.property.rolling import DEV, FEWEST, RollWorld
 from tests.slices import sliced
 
 
@@ -43,27 +42,7 @@ def rolled(home: Path, url: str = MEMORY) -> RollWorld:
 @pytest.mark.parametrize("seed", sliced(range(60), of=15))
 def test_random_logs_and_roll_ups(tmp_path: Path, seed: int) -> None:
     world = world_at(tmp_path, seed, exact=1 if seed % 2 else 1_000)
-    chance = world.chance
-    for _ in range(16):
-        world.add(chance.choice([1, 10, 40, 70]))
-        faults = faults_by(chance) if chance.random() < 0.3 else no_faults
-        happening = chance.random()
-        if happening < 0.1:
-            world.apply(plus=chance.randrange(3))
-        elif happening < 0.2 and DEV not in world.plus:
-            world.create_branch(chance.randrange(10, 13))
-        elif happening < 0.25 and DEV in world.plus:
-            world.apply(DEV, chance.randrange(10, 13))
-        elif happening < 0.3:
-            world.roll_up()  # before the last edit was carried out
-        world.list_and_run(faults)
-        if not world.engine.slices:
-            continue
-        world.check()
-        if chance.random() < 0.5:
-            world.roll_up()
-            world.run()
-            world.check()
+    world.play()
     assert world.read_spans() == []
     assert not fsck.fsck(world.store, world.ctx.namespace)
     if world.rolled_up:
@@ -189,5 +168,32 @@ def test_slices_stay_apart_until_every_dataset_has_them(tmp_path: Path) -> None:
     world.list_and_run()
     assert world.roll_up() == 0
     controls.resume(world.ctx, MAIN, "a.named")
+    world.run()
+    assert world.roll_up()
+
+
+def test_a_slice_that_comes_during_a_roll_up_stays(tmp_path: Path) -> None:
+    world = world_at(tmp_path, 5)
+    world.engine.is_whole = True
+    for _ in range(12):
+        world.add(5)
+        world.list_and_run()
+    world.add(70)
+    world.list_and_run()
+    last = len(world.engine.slices)
+    assert world.roll_up(world.list_more) > FEWEST
+    assert len(world.engine.slices) > last
+    world.run()
+    world.check()
+
+
+def test_an_edit_that_comes_during_a_roll_up_is_asked(tmp_path: Path) -> None:
+    world = world_at(tmp_path, 6)
+    for _ in range(12):
+        world.add(5)
+        world.list_and_run()
+    world.add(70)
+    world.list_and_run()
+    assert world.roll_up(lambda: world.apply(plus=1)) == 0
     world.run()
     assert world.roll_up()

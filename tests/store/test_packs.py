@@ -9,7 +9,7 @@ looks for one value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -536,14 +536,38 @@ def test_rolled_up_slices_move_no_file_and_are_packed(place: Place) -> None:
     assert place.fsck() == set()
 
 
-def test_a_large_fragment_of_many_small_files_is_a_pack_of_its_own(place: Place) -> None:
-    file: FileEntry = {"path": "f", "size": packs.SMALL_BYTES, "rows": 1, "stats": {}}
-    small = [place.fragment(n) for n in range(packs.FEWEST)]
-    large = replace(place.fragment(99), files=(file,) * packs.FEWEST)
-    fragments = {part.id: part for part in (*small, large)}
-    entries = [tree.Entry(f"{n}", part.id, part.content) for n, part in enumerate((*small, large))]
-    members = [pack.members for pack in packs.packs_of(entries, fragments)]
-    assert members == [tuple(part.id for part in small), (large.id,)]
-    larger: FileEntry = {**file, "size": packs.SMALL_BYTES + 1}
-    fragments[large.id] = replace(large, files=(larger,) * packs.FEWEST)
-    assert len(packs.packs_of(entries, fragments)) == 1
+def entries_of(parts: Mapping[str, Fragment]) -> list[tree.Entry]:
+    return [tree.Entry(key, part.id, part.content) for key, part in sorted(parts.items())]
+
+
+def test_a_span_of_many_small_files_is_a_pack_of_its_own(place: Place) -> None:
+    """The pack of the first span stays once the leaf has a second one."""
+    file: FileEntry = {"path": "f", "size": 1, "rows": 1, "stats": {}}
+    spans = {
+        f"{n:012}-{n + 99:012}": replace(place.fragment(n), files=(file,) * packs.FEWEST)
+        for n in (1, 101)
+    }
+    first = dict(list(spans.items())[:1])
+    by_id = {part.id: part for part in spans.values()}
+    [own] = packs.packs_of(entries_of(first), by_id)
+    assert own.members == (next(iter(first.values())).id,)
+    assert own in packs.packs_of(entries_of(spans), by_id)
+    large: FileEntry = {**file, "size": packs.SMALL_BYTES + 1}
+    key, span = next(iter(spans.items()))
+    parts = {key: replace(span, files=(large,) * packs.FEWEST)}
+    assert packs.packs_of(entries_of(parts), {span.id: parts[key]}) == ()
+
+
+def test_packs_of_other_tables_are_those_of_earlier_versions(place: Place) -> None:
+    """Fragments with many files count as one each, small or not."""
+    file: FileEntry = {"path": "f", "size": 1_000, "rows": 1, "stats": {}}
+    large: FileEntry = {**file, "size": packs.SMALL_BYTES}
+    parts = {f"k{n:02}": place.fragment(n) for n in range(packs.FEWEST - 1)}
+    parts["many"] = replace(place.fragment(98), files=(file,) * packs.FEWEST)
+    parts["wide"] = replace(place.fragment(99), files=(large,) * packs.FEWEST)
+    by_id = {part.id: part for part in parts.values()}
+    few = {key: part for key, part in parts.items() if key > "k00"}
+    assert packs.packs_of(entries_of(few), by_id) == ()
+    [pack] = packs.packs_of(entries_of(parts), by_id)
+    assert pack.id.hex() == "555374d236392f82b99629f8631765600610222627a8b23b99a6282c0d7d0bee"
+    assert len(pack.members) == packs.FEWEST

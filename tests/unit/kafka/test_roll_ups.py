@@ -30,12 +30,12 @@ def slices(count: int, listed_ms: int = NOON - 1) -> list[SourcePartition]:
     return [slice_at(number, listed_ms) for number in range(1, count + 1)]
 
 
-def lengths(parts: Sequence[SourcePartition], most: int = 1_000_000, now: int = NOON) -> list[int]:
-    return [len(span.slices) for span in spans_of(parts, most, now, 2)]
+def lengths(parts: Sequence[SourcePartition], most: int = 1_000_000) -> list[int]:
+    return [len(span.slices) for span in spans_of(parts, most, 2)]
 
 
 def test_a_span_is_one_range() -> None:
-    [span] = spans_of(slices(16), 1_000_000, NOON)
+    [span] = spans_of(slices(16), 1_000_000)
     assert span.key == "000000000001-000000000016"
     assert is_span(span.key)
     [source] = span.partition.objects
@@ -46,14 +46,12 @@ def test_a_span_is_one_range() -> None:
 
 
 def test_few_slices_stay_as_they_are() -> None:
-    assert list(spans_of(slices(15), 1_000_000, NOON)) == []
+    assert list(spans_of(slices(15), 1_000_000)) == []
 
 
-def test_an_hour_is_rolled_up_once_it_is_over() -> None:
-    assert lengths(slices(4), now=NOON - 1) == []
-    assert lengths(slices(4), now=NOON) == [4]
+def test_a_span_has_slices_of_one_hour() -> None:
     hours = [slice_at(n, NOON - HOUR_MS * (n <= 3)) for n in range(1, 7)]
-    assert lengths(hours, now=NOON + HOUR_MS) == [3, 3]
+    assert lengths(hours) == [3, 3]
 
 
 @pytest.mark.parametrize(

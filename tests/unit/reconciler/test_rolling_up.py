@@ -52,7 +52,10 @@ def test_an_hour_that_is_over_is_one_partition() -> None:
     span = f"{1:012}-{FEWEST:012}"
     assert answer["sentence"] == f"slices of {NAME} were rolled up: {span}"
     lines = why_views.why(answer)[0]
-    assert "slices: slices of an hour that is over are rolled up" in lines.lines  # type: ignore[union-attr]  # lines
+    assert (
+        "slices: 16 slices or more of an hour are rolled up, once the hour is over and every "
+        "dataset has them" in lines.lines  # type: ignore[union-attr]  # lines
+    )
 
 
 def test_the_dataset_says_why_slices_stay_apart() -> None:
