@@ -571,3 +571,22 @@ def test_packs_of_other_tables_are_those_of_earlier_versions(place: Place) -> No
     [pack] = packs.packs_of(entries_of(parts), by_id)
     assert pack.id.hex() == "555374d236392f82b99629f8631765600610222627a8b23b99a6282c0d7d0bee"
     assert len(pack.members) == packs.FEWEST
+
+
+def test_a_span_with_files_of_its_own_is_a_commit_of_layout(place: Place) -> None:
+    """As where two slices have equal rows, so that the span is computed. The next slice is new."""
+    slices = [place.fragment(n) for n in range(2)]
+    names = [f"{n:012}" for n in (1, 2, 3)]
+    publisher = DeltaPublisher(str(place.root))
+    old = place.commit(list(zip(names, slices, strict=False)))
+    version = publish.publish(place.store, place.namespace, old, publisher)
+    paths = [file["path"] for part in slices for file in part.files]
+    rows = [row for path in paths for row in pq.read_table(place.root / path).to_pylist()]
+    span = place.write(rows, f"{9:032}", d(9).hex()[:32], 1)
+    changes: list[tuple[str, Fragment | None]] = [(name, None) for name in names[:2]]
+    changes += [(f"{names[0]}-{names[1]}", span), (names[2], place.fragment(3))]
+    new = place.commit(sorted(changes))
+    assert publish.publish(place.store, place.namespace, new, publisher) == version + 2
+    assert data_changes(place, version + 1) == [False, False, False]
+    assert data_changes(place, version + 2) == [True]
+    assert len(place.files(new)) == 2

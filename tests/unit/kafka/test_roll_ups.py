@@ -7,10 +7,21 @@ from collections.abc import Sequence
 
 import pytest
 
-from controlplane.core.model.roll_ups import HOUR_MS, MOST, SliceSpan, is_span, spans_of
+from controlplane.core.model.roll_ups import (
+    HOUR_MS,
+    MOST,
+    SliceSpan,
+    change_groups,
+    file_batches,
+    is_span,
+    spans_of,
+    with_other_rows,
+)
 from controlplane.core.model.sources import SourcePartition
+from controlplane.core.tree import Entry, EntryChange
 from dataplane.connectors.kafka.kafka_listing import listed_at, object_of
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic
+from dataplane.contract.identity import Content
 from dataplane.contract.source_objects import SourceObject, source_of
 
 TOPIC = Topic("t", "A", ())
@@ -87,3 +98,31 @@ def test_a_range_keeps_its_schema() -> None:
     span = SliceSpan(tuple(slice_at(n, 0, source) for n, source in enumerate(ranges, 1)))
     [whole] = span.partition.objects
     assert (whole["version"], whole["columns"]) == ("offsets:0-20;schema:7", ["a"])
+
+
+def entry(key: str, rows: int) -> Entry:
+    return Entry(key, key.encode(), Content(rows, rows, rows))
+
+
+def test_changes_of_a_roll_up_are_one_group() -> None:
+    first, second, span = f"{1:012}", f"{2:012}", f"{1:012}-{2:012}"
+    changes = [
+        EntryChange(first, entry(first, 1), None),
+        EntryChange(span, None, entry(span, 3)),
+        EntryChange(second, entry(second, 2), None),
+        EntryChange(f"{3:012}", None, entry("3", 1)),
+    ]
+    assert [len(group) for group in change_groups(changes)] == [3, 1]
+    assert list(with_other_rows(changes)) == changes[3:]
+    other = EntryChange(span, None, entry(span, 4))
+    assert list(with_other_rows([changes[0], other, *changes[2:]]))[1] == other
+    back = [EntryChange(change.key, change.after, change.before) for change in changes]
+    assert list(with_other_rows(back)) == back[3:]
+
+
+def test_batches_have_a_bound_of_files() -> None:
+    spans = [entry(f"{n:012}-{n + 99:012}", 1) for n in (1, 101, 201)]
+    slices = [entry(f"{n:012}", 1) for n in range(301, 400)]
+    batches = list(file_batches([*spans, *slices], 2 * MOST))
+    assert [len(batch) for batch in batches] == [2, 100]
+    assert [part for batch in batches for part in batch] == [*spans, *slices]
