@@ -197,3 +197,16 @@ def test_an_edit_that_comes_during_a_roll_up_is_asked(tmp_path: Path) -> None:
     assert world.roll_up(lambda: world.apply(plus=1)) == 0
     world.run()
     assert world.roll_up()
+
+
+def test_two_roll_ups_at_once_are_one(tmp_path: Path) -> None:
+    world = world_at(tmp_path, 7)
+    for _ in range(12):
+        world.add(5)
+        world.list_and_run()
+    world.add(70)
+    world.list_and_run()
+    assert world.roll_up(world.roll_up) == 0
+    assert world.rolled_up
+    world.run()
+    world.check()

@@ -507,7 +507,7 @@ def published(place: Place, version: int | None = None) -> list[tuple[int, ...]]
 
 
 def data_changes(place: Place, version: int) -> list[bool]:
-    log = place.root / f"default/shop/sales/_delta_log/{version:020}.json"
+    log = place.root / f"{place.namespace}/shop/sales/_delta_log/{version:020}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     return [e[kind]["dataChange"] for e in entries for kind in ("add", "remove") if kind in e]
 
