@@ -17,14 +17,14 @@ class RollingUp:
     store: Store
     namespace: str
     _looked: float = field(default=float("-inf"))
-    _looks: roll_up.Looks = field(default_factory=roll_up.Looks)
+    _memory: roll_up.ScanMemory = field(default_factory=roll_up.ScanMemory)
 
     def step(self, now_s: float) -> bool:
         """To be called often; `now_s` is any clock that goes on. True if slices were rolled up, so
         that there is something to plan, and perhaps more to roll up."""
         if now_s - self._looked < LOOK_S:
             return False
-        if roll_up.roll_up(self.store, self.namespace, looks=self._looks):
+        if roll_up.roll_up(self.store, self.namespace, memory=self._memory):
             return True
         self._looked = now_s
         return False

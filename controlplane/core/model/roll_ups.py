@@ -88,14 +88,14 @@ class SliceUnion:
 # --- batches --------------------------------------------------------------------------------------
 
 
-class Keyed(Protocol):
+class HasKey(Protocol):
     """An entry of a tree, or a change of one."""
 
     @property
     def key(self) -> str: ...
 
 
-K = TypeVar("K", bound=Keyed)
+K = TypeVar("K", bound=HasKey)
 
 
 def file_batches(parts: Iterable[K], most: int) -> Iterator[list[K]]:
@@ -156,7 +156,7 @@ def _ends(key: str) -> tuple[str, str]:
 
 
 def _rows(entries: Iterable[Entry | None]) -> Content:
-    contents = (entry.content for entry in entries if entry is not None)
+    contents = (part.content for part in entries if part is not None)
     return reduce(Content.plus, contents, EMPTY)
 
 

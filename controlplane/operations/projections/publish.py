@@ -154,16 +154,16 @@ def _moved(tx: Tx, publication: Publication, state: State) -> Sequence[EntryChan
 def _with_moved(
     tx: Tx, fragments: Iterable[Fragment], moved: Sequence[EntryChange]
 ) -> list[Fragment]:
-    gone = Counter(change.before.fragment for change in moved if change.before is not None)
-    came = [change.after.fragment for change in moved if change.after is not None]
-    kept: list[Fragment] = []
+    removed = Counter(change.before.fragment for change in moved if change.before is not None)
+    added = [change.after.fragment for change in moved if change.after is not None]
+    fragments_left: list[Fragment] = []
     for fragment in fragments:
-        if gone[fragment.id]:
-            gone[fragment.id] -= 1
+        if removed[fragment.id]:
+            removed[fragment.id] -= 1
         else:
-            kept.append(fragment)
-    by_id = tx.traces.fragments(came)
-    return [*kept, *(by_id[id] for id in came)]
+            fragments_left.append(fragment)
+    by_id = tx.traces.fragments(added)
+    return [*fragments_left, *(by_id[id] for id in added)]
 
 
 def _published_schema(tx: Tx, publication: Publication, state: State) -> Schema | None:

@@ -53,7 +53,7 @@ NOT_COMPILED: Final = SliceReaders(
 
 
 @dataclass(slots=True)
-class LookProgress:
+class ScanProgress:
     """How far the slices of one listing were looked at."""
 
     start: str = ""  # spans can only be made of slices from this key on
@@ -62,13 +62,13 @@ class LookProgress:
 
 
 @dataclass(slots=True)
-class Looks:
+class ScanMemory:
     """What the last look at a namespace saw, so that a look at rest is one statement. `hour`: since
     1970; `mark`: the newest change of main."""
 
     hour: int = -1
     mark: int = 0
-    by_listing: Mapping[bytes, LookProgress] = field(default_factory=dict)
+    by_listing: Mapping[bytes, ScanProgress] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +106,13 @@ def sentence(tx: Tx, namespace: str, source: Source, sees: Callable[[str], bool]
     return f"slices are not rolled up: {reason}{place}"
 
 
-def roll_up(store: Store, namespace: str, fewest: int = FEWEST, looks: Looks | None = None) -> int:
+def roll_up(
+    store: Store, namespace: str, fewest: int = FEWEST, memory: ScanMemory | None = None
+) -> int:
     """Roll up due slices, a bounded number of spans of each topic that main reads; how many slices.
-    Repeating it is harmless. `fewest`: slices in a span. `looks`: what former calls saw."""
+    Repeating it is harmless. `fewest`: slices in a span. `memory`: what former calls saw."""
     with store.read(namespace) as tx:
-        due = list(_due(tx, namespace, fewest, looks or Looks()))
+        due = list(_due(tx, namespace, fewest, memory or ScanMemory()))
     return sum(_carry_out(store, namespace, change) for change in due)
 
 
@@ -147,29 +149,29 @@ def _obstructing(readers: Iterable[_Reader]) -> _Reader | None:
 # --- what is due ----------------------------------------------------------------------------------
 
 
-def _due(tx: Tx, namespace: str, fewest: int, looks: Looks) -> Iterator[_RollUp]:
+def _due(tx: Tx, namespace: str, fewest: int, memory: ScanMemory) -> Iterator[_RollUp]:
     """Spans that may be made, as far as main and the clock say: `_carry_out` asks all readers."""
     hour = int(tx.now() * 1000) // HOUR_MS
-    mark, _ = tx.states.marked(MAIN, looks.mark)
-    if (hour, mark) == (looks.hour, looks.mark):
+    mark, _ = tx.states.marked(MAIN, memory.mark)
+    if (hour, mark) == (memory.hour, memory.mark):
         return
     nodes = _compiled(tx, namespace, MAIN)
     sources = {source.listing: source for source in topics(nodes)}
-    looks.by_listing = {id: looks.by_listing.get(id, LookProgress()) for id in sources}
+    memory.by_listing = {id: memory.by_listing.get(id, ScanProgress()) for id in sources}
     offered = _offered(tx) if sources else {}
     for id, source in sources.items():
-        progress = looks.by_listing[id]
+        progress = memory.by_listing[id]
         if progress.hour == hour or slice_readers(nodes, source, offered).obstacle is not None:
             continue
         spans = _spans(tx, source, progress, hour, fewest)
         if spans:
             yield _RollUp(id, spans)
-    if not any(progress.is_cut for progress in looks.by_listing.values()):
-        looks.hour, looks.mark = hour, mark
+    if not any(progress.is_cut for progress in memory.by_listing.values()):
+        memory.hour, memory.mark = hour, mark
 
 
 def _spans(
-    tx: Tx, source: Source, progress: LookProgress, hour: int, fewest: int
+    tx: Tx, source: Source, progress: ScanProgress, hour: int, fewest: int
 ) -> Sequence[SliceSpan]:
     """The next spans of slices from before this hour."""
     slices = takewhile(
@@ -236,8 +238,8 @@ class _Sources:
 
     def has(self, span: SliceSpan) -> bool:
         """Whether it has just the slices of the span."""
-        entries = tree.lookup(self.tx.nodes, self.root, span.keys)
-        return [entries[key].fragment for key in span.keys if key in entries] == [
+        parts = tree.lookup(self.tx.nodes, self.root, span.keys)
+        return [parts[key].fragment for key in span.keys if key in parts] == [
             part.source for part in span.slices
         ]
 

@@ -78,7 +78,7 @@ class _Files:
             changes = tree.diff(nodes, self._root, state.root)
             added = (change.after for change in changes if change.after is not None)
             for batch in file_batches(added, BATCH):
-                self._add(tx, {entry.fragment for entry in batch})
+                self._add(tx, {part.fragment for part in batch})
             self._root, self._seq = state.root, state.seq
 
     def _add(self, tx: Tx, ids: set[bytes]) -> None:
