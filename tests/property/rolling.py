@@ -161,10 +161,10 @@ class RollWorld(StreamWorld):
         self.rolled_up += slices
         return slices
 
-    def play(self) -> None:
+    def play(self, steps: int = 16) -> None:
         """Random messages, slices, edits, a branch, faults and roll-ups."""
         chance = self.chance
-        for _ in range(16):
+        for _ in range(steps):
             self.add(chance.choice([1, 10, 40, 70]))
             self._happens(chance.random())
             self.list_and_run(faults_by(chance) if chance.random() < 0.3 else no_faults)
