@@ -25,15 +25,20 @@ def world_at(home: Path, seed: int, exact: int = 1_000, url: str = MEMORY) -> Ro
     return world
 
 
-def rolled(home: Path, url: str = MEMORY) -> RollWorld:
-    """An hour of slices, rolled up."""
-    world = world_at(home, 1, url=url)
-    world.engine.is_whole = True
+def slices_of_an_hour(world: RollWorld) -> None:
+    """The hour is over at the end."""
     for _ in range(12):
         world.add(5)
         world.list_and_run()
     world.add(70)
     world.list_and_run()
+
+
+def rolled(home: Path, url: str = MEMORY) -> RollWorld:
+    """An hour of slices, rolled up."""
+    world = world_at(home, 1, url=url)
+    world.engine.is_whole = True
+    slices_of_an_hour(world)
     assert world.roll_up()
     world.run()
     return world
@@ -52,11 +57,7 @@ def test_random_logs_and_roll_ups(tmp_path: Path, seed: int) -> None:
 def test_a_roll_up_runs_nothing(tmp_path: Path) -> None:
     world = world_at(tmp_path, 1)
     world.engine.is_whole = True
-    for _ in range(12):
-        world.add(5)
-        world.list_and_run()
-    world.add(70)
-    world.list_and_run()
+    slices_of_an_hour(world)
     slices, done = len(world.keys("orders")), list(world.engine.done)
     rolled_up = world.roll_up()
     world.run()
@@ -117,11 +118,7 @@ def test_another_way_of_reading_reads_spans_and_back_reads_nothing(tmp_path: Pat
 def test_a_branch_from_before_a_roll_up_computes_nothing_again(tmp_path: Path) -> None:
     world = world_at(tmp_path, 3)
     world.create_branch(plus=10)
-    for _ in range(12):
-        world.add(5)
-        world.list_and_run()
-    world.add(70)
-    world.list_and_run()
+    slices_of_an_hour(world)
     done = len(world.engine.done)
     assert world.roll_up()
     world.run()
@@ -175,11 +172,7 @@ def test_slices_stay_apart_until_every_dataset_has_them(tmp_path: Path) -> None:
 def test_a_slice_that_comes_during_a_roll_up_stays(tmp_path: Path) -> None:
     world = world_at(tmp_path, 5)
     world.engine.is_whole = True
-    for _ in range(12):
-        world.add(5)
-        world.list_and_run()
-    world.add(70)
-    world.list_and_run()
+    slices_of_an_hour(world)
     last = len(world.engine.slices)
     assert world.roll_up(world.list_more) > FEWEST
     assert len(world.engine.slices) > last
@@ -189,11 +182,7 @@ def test_a_slice_that_comes_during_a_roll_up_stays(tmp_path: Path) -> None:
 
 def test_an_edit_that_comes_during_a_roll_up_is_asked(tmp_path: Path) -> None:
     world = world_at(tmp_path, 6)
-    for _ in range(12):
-        world.add(5)
-        world.list_and_run()
-    world.add(70)
-    world.list_and_run()
+    slices_of_an_hour(world)
     assert world.roll_up(lambda: world.apply(plus=1)) == 0
     world.run()
     assert world.roll_up()
@@ -201,11 +190,7 @@ def test_an_edit_that_comes_during_a_roll_up_is_asked(tmp_path: Path) -> None:
 
 def test_two_roll_ups_at_once_are_one(tmp_path: Path) -> None:
     world = world_at(tmp_path, 7)
-    for _ in range(12):
-        world.add(5)
-        world.list_and_run()
-    world.add(70)
-    world.list_and_run()
+    slices_of_an_hour(world)
     assert world.roll_up(world.roll_up) == 0
     assert world.rolled_up
     world.run()
