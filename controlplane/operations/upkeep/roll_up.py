@@ -10,7 +10,7 @@ after, and is compared with the rolled-up one. A process that ends before the en
 has changed nothing. One that ends after it leaves the next pass to find the new root.
 
 Slices stay apart until every dataset with a partition for each of them has all of them, so that
-their results are there to be united. Readers are asked in the transaction itself.
+their results are there to be united. Readers are checked in the transaction itself.
 """
 
 from __future__ import annotations
