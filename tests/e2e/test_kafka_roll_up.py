@@ -124,4 +124,4 @@ def test_slices_of_a_busy_topic_are_rolled_up(tmp_path: Path, kafka: Kafka) -> N
                 lambda: "the table is behind",
             )
             assert removed_rows(table) == []
-            workspace.ask("fsck", "--files")
+            assert workspace.ask("fsck", "--files")["findings"] == []
