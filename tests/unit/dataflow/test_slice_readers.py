@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from controlplane.core.compile.nodes import Source
+from controlplane.core.explain.cause_sentences import of_objects
+from controlplane.core.explain.steps import Differences
 from controlplane.core.plan.slice_readers import SliceReaders, slice_readers, topics
 from tests.unit.dataflow.test_event_time import compiled
 
@@ -88,3 +91,31 @@ def test_a_feed_offers_partitions() -> None:
     assert obstacle is not None
     assert obstacle.sentence == "the feed feed offers shop.large by partition"
     assert readers(TEXT, "shop.total").obstacle is None
+
+
+FILES = """\
+dataflow: shop
+components:
+  orders: {read: {connector: files, path: orders/*, format: csv, schema: id INT}}
+"""
+KEYS = [f"{n:012}-{n + 1:012}" for n in (1, 3, 5, 7)]
+
+
+def source_of(text: str) -> Source:
+    node = compiled(text).nodes["shop.orders"]
+    assert node.is_source
+    return node
+
+
+def test_a_cause_names_some_spans_of_a_topic() -> None:
+    differing = Differences(new=[*KEYS, f"{9:012}"], removed=[f"{n:012}" for n in range(1, 9)])
+    assert of_objects(source_of(TEXT), differing) == (
+        f"slices of shop.orders were rolled up: {KEYS[0]}, {KEYS[1]} and {KEYS[2]}, ...; "
+        f"partition {9:012} of shop.orders is new"
+    )
+
+
+def test_a_file_may_have_the_name_of_a_span() -> None:
+    differing = Differences(new=KEYS[:1], removed=["a.csv"])
+    sentence = of_objects(source_of(FILES), differing)
+    assert sentence == f"orders/{KEYS[0]} is new and orders/a.csv is gone"
