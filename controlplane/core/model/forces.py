@@ -64,14 +64,15 @@ def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
     """What two numbers of a dataset stand for together: each partition has the newest number that
     it has in either. `other` is the newer one."""
     of_own, of_other = chain(ranges, own), chain(ranges, other)
-    other_whole = _whole(of_other, other)
-    if own in of_other or own <= other_whole:
+    base_of_own = _outside_ranges(of_own, own)
+    base_of_other = _outside_ranges(of_other, other)
+    if own in of_other or own <= base_of_other:
         return Joined(other, ())
-    base = max(_whole(of_own, own), other_whole)
+    base = max(base_of_own, base_of_other)
     newer = {f.number: f for f in (*of_own.values(), *of_other.values()) if f.number > base}
     return Joined(base, tuple(newer[number] for number in sorted(newer)))
 
 
-def _whole(of_number: Mapping[int, ForcedRange], number: int) -> int:
-    """The number of partitions that are in none of its ranges."""
-    return list(of_number.values())[-1].before if of_number else number
+def _outside_ranges(by_number: Mapping[int, ForcedRange], number: int) -> int:
+    """The number of the partitions that no range of a chain holds."""
+    return list(by_number.values())[-1].before if by_number else number
