@@ -102,8 +102,8 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
     """Make the listings of a plan the shared ones; their ids. One that failed, or lost too much,
     changes nothing."""
     nodes = list(nodes)
-    # Before they are compared with what the plan saw
-    shared = tx.listings.locked({node.listing for node in nodes} if plan else ())
+    shared = tx.listings.locked(of_plan(tx, plan, nodes).own)
+    # Compared once more: another listing may have come before the lock
     looked = of_plan(tx, plan, nodes)
     good = {
         id: own
