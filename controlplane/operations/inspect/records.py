@@ -12,6 +12,7 @@ from itertools import islice
 from controlplane.core import tree
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Point
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.partitioning import named
 from controlplane.core.records import pruning, requested_columns, where
@@ -192,8 +193,7 @@ def _files(
     tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema
 ) -> Iterator[FileEntry]:
     """Files that may hold a row that is wanted, in order of keys."""
-    left = iter(entries)
-    while batch := list(islice(left, BATCH)):
+    for batch in file_batches(entries, BATCH):
         fragments = known_fragments.of(tx, batch)
         for entry in batch:
             for file in fragments[entry.fragment].files:

@@ -20,6 +20,7 @@ from typing import Final
 from controlplane.core import tree
 from controlplane.core.iceberg import data_files, scan_filter
 from controlplane.core.model.addresses import Generation
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.records import pruning
@@ -191,7 +192,7 @@ class _Page:
     def _fragments(self) -> Iterator[tuple[Entry, Fragment]]:
         """Partitions whose files are looked at, with their fragments, read batch by batch."""
         entries = islice(self._entries(), MOST_READ)
-        while batch := list(islice(entries, BATCH)):
+        for batch in file_batches(entries, BATCH):
             fragments = known_fragments.of(self._tx, batch)
             yield from ((partition, fragments[partition.fragment]) for partition in batch)
 

@@ -19,12 +19,12 @@ from dataplane.connectors.kafka.kafka_client import consumer, in_words
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic, look
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings, ListJob
+from dataplane.contract.offset_ranges import offset_range
 from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
 from dataplane.listing.source_watch import pause
 from dataplane.task_failures import TaskFailure
 
-KIND = "offsets:"
 # Columns of a message, beside its value's
 ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")
 DIGITS = 12  # of a slice's number, so that keys come in its order
@@ -135,16 +135,7 @@ def _lost(condition: str, topic: Topic, what: str) -> TaskFailure:
 
 def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
     """A range as an object; its size is the number of offsets in it."""
-    name = f"{topic.name}/{of.partition}/{of.first}-{of.end}"
-    return {
-        "name": name,
-        "uri": f"kafka:{topic.id}/{of.partition}/{of.first}-{of.end}",
-        "size": of.end - of.first,
-        "modified_ms": 0,
-        "version": f"{KIND}{of.first}-{of.end}",
-        "columns": None,
-        "detail": {"topic": topic.id, "partition": of.partition, "first": of.first, "end": of.end},
-    }
+    return offset_range(topic.name, topic.id, of.partition, of.first, of.end)
 
 
 def listed_at(listed_ms: int, source: SourceObject) -> SourceObject:

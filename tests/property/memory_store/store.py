@@ -524,7 +524,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "nodes": "get_nodes put_nodes",
     "listings": (
-        "get=listings put=put_listing confirm=confirm_listing request_again "
+        "get=listings locked=listings put=put_listing confirm=confirm_listing request_again "
         "partitions=source_partitions partitions_of put_partitions=put_source_partitions "
         "of_plans=plan_listings drop=drop_listings"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -409,3 +410,16 @@ def test_each_partition_of_odd_key_is_read(tmp_path: Path) -> None:
     )
     with sharing(world) as shared:
         assert shared.query() == rows(1, 2, 3, 4)
+
+
+def test_a_roll_up_is_no_change(tmp_path: Path) -> None:
+    """Slices and the span of them have the same rows in other files."""
+    world = RecordWorld(tmp_path)
+    first, second = (world.fragment([order(k)]) for k in (1, 2))
+    world.commit({"000000000001": first, "000000000002": second})
+    content = first.content.plus(second.content)
+    span = replace(world.fragment([order(1), order(2)]), content=content)
+    world.commit({"000000000001-000000000002": span, "000000000003": [order(3)]})
+    with sharing(world) as shared:
+        assert shared.changes("startingVersion=2") == {("add", 2): rows(3)}
+        assert shared.query() == rows(1, 2, 3)
