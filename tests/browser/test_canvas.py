@@ -19,7 +19,8 @@ from tests.unit.ui.world import Pages
 SMALLEST = 11  # pixels of a text
 MOST_SHIFT = 0.1  # more is seen as a jump (https://web.dev/articles/cls)
 # As they are on the screen: with the size of their picture
-TEXT_SIZES = """(where) => [...document.querySelectorAll(`${where} text`)].map((text) =>
+TEXT_SIZES = """(where) => [...document.querySelectorAll(`${where} text`)].filter(
+  (text) => text.checkVisibility()).map((text) =>
   parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
 SHIFT = """() => new Promise((done) => {
   let sum = 0;
