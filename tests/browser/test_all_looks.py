@@ -19,8 +19,8 @@ from playwright.sync_api import Page
 from controlplane.ui import draw
 from tests.browser import axe, homes
 from tests.browser.conftest import WIDTHS, SignIn, Tab
-from tests.browser.test_canvas import MOST_SHIFT, SHIFT, SMALLEST, TEXT_SIZES
-from tests.browser.test_each_page import SMALL_TEXTS, THEMES
+from tests.browser.test_canvas import MOST_SHIFT, SHIFT
+from tests.browser.test_each_page import SMALL_TEXTS, SMALLEST, TEXT_SIZES, THEMES
 from tests.unit.ui.test_budget import HTML_BYTES
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages
@@ -64,6 +64,8 @@ OF_MANY = (
     "/checks",
     "/sources",
 )
+# Cards that ask for their own content are there: a page that is left would break off the request
+LOADED = "() => !document.querySelector('[hx-trigger=load]')"
 Opening: TypeAlias = Callable[[Path], AbstractContextManager[Pages]]
 HOMES: Mapping[str, tuple[Opening, tuple[str, ...]]] = {
     "trouble": (homes.troubled, OF_TROUBLE),
@@ -98,7 +100,8 @@ def test_a_page_can_be_looked_at(signed_in: SignIn, home: Pages, path: str) -> N
     tab = Tab(signed_in().new_page())
     for wide, high in SIZES.values():
         tab.page.set_viewport_size({"width": wide, "height": high})
-        tab.page.goto(path, wait_until="load")
+        tab.page.goto(path)
+        tab.page.wait_for_function(LOADED)
         for theme in THEMES:
             tab.page.emulate_media(color_scheme=theme)
             check_size(tab.page, theme)

@@ -136,3 +136,13 @@ def test_keys_are_told_by_what_became_of_them() -> None:
     )
     assert moments.headline(keyed(("", "changed"))) == "(single partition) changed in orders"
     assert moments.outcome(keyed()) == "0 datasets changed: 0 computed"
+
+
+def test_an_export_that_a_wave_wrote_is_there_also_where_it_waits_now(world: World) -> None:
+    page = flow(world, wave=LATE)
+    wave, edges = page["moment"], page["components"]["edges"]
+    assert wave is not None
+    assert wave["exports"] == ["shop.export"]
+    now = {name: ("blocked", 2) for name in ("shop.dear", "shop.spent", "shop.export")}
+    assert moments.stuck(wave, edges, now) == []
+    assert moments.stuck({**wave, "exports": []}, edges, now) == ["shop.export"]
