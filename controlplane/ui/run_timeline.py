@@ -20,6 +20,7 @@ from controlplane.core.model.answers.work import (
 )
 
 MOST_BARS: Final = 300
+MOST_STEPS: Final = 100  # a row each
 MOST_LANES: Final = 5  # attempts of one step that are drawn one above the other
 LANE_PX: Final = 14
 GAP: Final = 0.4  # percent of the axis: bars of a folded step with a smaller gap are one bar
@@ -77,7 +78,8 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`ticks`: places in percent, with the time since the begin. `rows`: of the first steps."""
+    """`ticks`: places in percent, with the time since the begin. `unlisted`: how many steps have
+    no row."""
 
     seconds: float = 0.0
     ticks: list[tuple[float, str]] = field(default_factory=list)
@@ -93,10 +95,22 @@ def of_run(run: PastRunAnswer) -> Timeline:
     begin = min([attempt.queued for attempt in every], default=0.0)
     seconds = max([attempt.ended - begin for attempt in every], default=0.0)
     axis = _Axis(begin, seconds or 1.0)
-    steps = run["steps"][:MOST_BARS]
+    steps = _shown_steps(run)
     bars = _bars({step["dataset"]: by_dataset.get(step["dataset"], []) for step in steps}, axis)
     rows = [_row(run, step, bars.pop(step["dataset"], [])) for step in steps]
     return Timeline(seconds, _ticks(seconds), _listed(rows), len(run["steps"]) - len(steps))
+
+
+def _shown_steps(run: PastRunAnswer) -> list[RunStep]:
+    """At most 100 steps, in their order. Failed ones come before those of the critical path, and
+    these before the rest."""
+
+    def rank(step: RunStep) -> tuple[bool, bool]:
+        return step["state"] != "failed", step["dataset"] not in run["critical"]
+
+    chosen = sorted(run["steps"], key=rank)[:MOST_STEPS]
+    names = {step["dataset"] for step in chosen}
+    return [step for step in run["steps"] if step["dataset"] in names][:MOST_STEPS]
 
 
 def _timed(run: PastRunAnswer) -> dict[str, list[TimedAttempt]]:
