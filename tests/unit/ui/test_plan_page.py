@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -198,8 +199,8 @@ def test_work_that_is_not_listed_is_drawn_and_is_no_reader_beyond_the_plan(world
     assert f" and {len(page['plan']['cost']['unknown']) - 20} more are not known" in html
 
 
-def test_what_failed_or_waits_is_no_work() -> None:
-    with pages() as home, home.http() as http:
+def test_what_failed_or_waits_is_no_work(tmp_path: Path) -> None:
+    with pages(tmp_path) as home, home.http() as http:
         home.world.apply(BROKEN, "broken")
         home.world.settle()
         for path in sorted((home.world.home / "orders").iterdir())[:50]:
