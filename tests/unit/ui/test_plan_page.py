@@ -212,5 +212,9 @@ def test_what_failed_or_waits_is_no_work(tmp_path: Path) -> None:
     assert (plan["items"], plan["certain"], page["work"]) == ([], 0, [])
     lost = "the listing lost 50 of 60 partitions and waits for"
     assert f"Nothing would run: broken.orders: {lost}" in html
-    states = dict(re.findall(r'class="node (\w*)[^"]*" id="n-broken\.(\w+)"', html))
-    assert states == {"orders": "waiting", "wrong": "failed", "after": "blocked"}
+    nodes = re.findall(r'class="node (\w*)[^"]*" id="n-broken\.(\w+)"', html)
+    assert {name: state for state, name in nodes} == {
+        "orders": "waiting",
+        "wrong": "failed",
+        "after": "blocked",
+    }
