@@ -117,14 +117,17 @@ def picture(
     return draw.graph(boxes, _links(components, touched))
 
 
-def _behind(failed: Collection[str], components: ComponentsAnswer) -> set[str]:
-    """Components that read one that failed or waits, also through others. Edges have no order."""
-    behind = set(failed)
-    while True:
-        readers = {edge["target"] for edge in components["edges"] if edge["source"] in behind}
-        if readers <= behind:
-            return behind
-        behind |= readers
+def _behind(stopped: Collection[str], components: ComponentsAnswer) -> set[str]:
+    """Components that failed or wait, and those that read them, also through others."""
+    readers: dict[str, list[str]] = {}
+    for edge in components["edges"]:
+        readers.setdefault(edge["source"], []).append(edge["target"])
+    behind, unvisited = set(stopped), list(stopped)
+    while unvisited:
+        new = set(readers.get(unvisited.pop(), ())) - behind
+        behind |= new
+        unvisited += new
+    return behind
 
 
 def _drawn(components: ComponentsAnswer, touched: Collection[str]) -> set[str]:

@@ -105,12 +105,13 @@ def _shown_steps(run: PastRunAnswer) -> list[RunStep]:
     """At most 100 steps, in their order. Failed ones come before those of the critical path, and
     these before the rest."""
 
-    def rank(step: RunStep) -> tuple[bool, bool]:
-        return step["state"] != "failed", step["dataset"] not in run["critical"]
+    steps, critical = run["steps"], frozenset(run["critical"])
 
-    chosen = sorted(run["steps"], key=rank)[:MOST_STEPS]
-    names = {step["dataset"] for step in chosen}
-    return [step for step in run["steps"] if step["dataset"] in names][:MOST_STEPS]
+    def rank(place: int) -> tuple[bool, bool]:
+        return steps[place]["state"] != "failed", steps[place]["dataset"] not in critical
+
+    chosen = sorted(range(len(steps)), key=rank)[:MOST_STEPS]
+    return [steps[place] for place in sorted(chosen)]
 
 
 def _timed(run: PastRunAnswer) -> dict[str, list[TimedAttempt]]:

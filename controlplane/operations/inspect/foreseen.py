@@ -169,11 +169,9 @@ class _Look:
                 "no task of it, or of what it reads, failed: only listings that failed are made again",
             )
         beside = f", {upstream} of them of what it reads" if upstream else ""
-        return (
-            count + upstream,
-            None,
-            f"{_counted(count + upstream, 'task')} that failed {_is(count + upstream)} tried again{beside}",
-        )
+        tasks = count + upstream
+        sentence = f"{_counted(tasks, 'task')} that failed {_is(tasks)} tried again{beside}"
+        return tasks, None, sentence
 
     def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         made = [

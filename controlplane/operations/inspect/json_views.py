@@ -74,8 +74,8 @@ def plan(
         review_views.change(ctx, change) for change in edit.changes if ctx.sees(change.dataset)
     ]
     # Nothing of a failed dataset runs before it is tried again
-    moving = [decision for decision in plan.decisions if decision.status != "failed"]
-    work = tuple(item for decision in moving for item in decision.items)
+    runnable = [decision for decision in plan.decisions if decision.status != "failed"]
+    work = tuple(item for decision in runnable for item in decision.items)
     past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
         "branch": branch,

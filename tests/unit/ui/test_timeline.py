@@ -125,6 +125,15 @@ def test_of_many_steps_the_failed_and_the_critical_ones_are_shown() -> None:
     assert shown == [*(f"d{n}" for n in range(MOST_STEPS - 2)), *last]
 
 
+def test_the_failed_step_of_a_dataset_of_many_steps_is_shown() -> None:
+    run = run_of(attempt("again", 0, 1, 2))
+    run["steps"] = [{"dataset": "again", "state": "done"} for _ in range(2 * MOST_STEPS)]
+    run["steps"][-1] = {"dataset": "again", "state": "failed"}
+    rows = run_timeline.of_run(run).rows
+    assert len(rows) == MOST_STEPS
+    assert rows[-1].step["state"] == "failed"
+
+
 def test_the_critical_path_goes_back_along_the_inputs_that_ended_last() -> None:
     ends = {"a": 10.0, "b": 30.0, "c": 40.0, "d": 35.0, "late": 50.0}
     inputs = {"c": ["a", "b", "c", "gone"], "d": ["a"], "late": []}
