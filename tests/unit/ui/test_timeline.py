@@ -127,8 +127,8 @@ def test_of_many_steps_the_failed_and_the_critical_ones_are_shown() -> None:
 
 def test_the_failed_step_of_a_dataset_of_many_steps_is_shown() -> None:
     run = run_of(attempt("again", 0, 1, 2))
-    run["steps"] = [{"dataset": "again", "state": "done"} for _ in range(2 * MOST_STEPS)]
-    run["steps"][-1] = {"dataset": "again", "state": "failed"}
+    done = run["steps"][0]
+    run["steps"] = [*[done] * 2 * MOST_STEPS, {**done, "state": "failed"}]
     rows = run_timeline.of_run(run).rows
     assert len(rows) == MOST_STEPS
     assert rows[-1].step["state"] == "failed"
