@@ -25,7 +25,12 @@ ALIKE = {
     "/datasets/shop.grand/partition?key=",
 }
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-# Outside pictures, whose texts grow with them
+SMALLEST = 11  # pixels of a text
+# Of pictures as they are on the screen: with the size of their picture
+TEXT_SIZES = """(where) => [...document.querySelectorAll(`${where} text`)].filter(
+  (text) => text.checkVisibility()).map((text) =>
+  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
+# Outside of pictures
 SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
   !one.closest("svg") && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
   && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
@@ -47,6 +52,8 @@ def check_looks(page: Page) -> None:
                 "() => document.documentElement.scrollWidth - window.innerWidth"
             )
             assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
+            sizes = page.evaluate(TEXT_SIZES, ".mini")
+            assert min(sizes, default=SMALLEST) >= SMALLEST, (page.url, name)
     assert page.evaluate(SMALL_TEXTS) == [], page.url
 
 
