@@ -199,7 +199,7 @@ class Nested(Generic[T]):
 
 
 def _property_names(schema: JsonSchema) -> set[str]:
-    """Of an object, or of all its alternatives."""
+    """The names of the properties of an object, or of all its alternatives."""
     names = set(schema.get("properties", ()))
     for alternative in schema.get("oneOf", ()):
         names |= _property_names(alternative)
