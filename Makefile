@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-branches editor pictures lock clean setup bench-s3 matrix
+.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak soak-streams bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-windows bench-changes bench-branches editor pictures lock clean setup bench-s3 matrix
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -40,6 +40,9 @@ docs: setup  ## the pages as a site in build/docs, its links checked; open build
 soak: setup  ## all of each sweep; property tests and random faults for much longer, with new seeds
 	@$(BIN)/python -m pytest tests --hypothesis-profile=soak -m "soak or property or sweep"
 
+soak-streams: setup  ## an hour of 10,000 messages a second: exit 1 if memory, lag or the Delta log grows (ARGS="--minutes 6 --rate 1000")
+	@$(BIN)/python benchmarks/stream_soak.py $(ARGS)
+
 bench: setup  ## measure against a hand-written PySpark script; writes benchmarks/results/
 	@$(BIN)/python benchmarks/loop.py
 
@@ -68,6 +71,12 @@ bench-branches: setup  ## what a branch costs beside 10,000 components, on SQLit
 
 bench-streams: setup  ## messages to a Delta table beside plain Structured Streaming: latency, CPU (ARGS="--seconds 20 --rest 0")
 	@$(BIN)/python benchmarks/streams.py $(ARGS)
+
+bench-windows: setup  ## totals of each minute of a stream, and late rows, beside plain Structured Streaming (ARGS="--seconds 20")
+	@$(BIN)/python benchmarks/stream_windows.py $(ARGS)
+
+bench-changes: setup  ## a million keys, and batches of changed ones, beside Delta's MERGE (ARGS="--keys 100000 --batches 3")
+	@$(BIN)/python benchmarks/change_data.py $(ARGS)
 
 bench-listings: setup  ## small folders of many dataflows, listed by one service in a second (ARGS="--flows 400")
 	@$(BIN)/python benchmarks/listings.py $(ARGS)

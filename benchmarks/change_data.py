@@ -67,7 +67,8 @@ class Events:
     def _events(
         self, ids: np.ndarray[Any, Any], seqs: np.ndarray[Any, Any], deletes: int = 0
     ) -> pa.Table:
-        is_delete = ids % deletes == 0 if deletes else np.zeros(len(ids), bool)
+        place = np.arange(len(ids))
+        is_delete = place % deletes == 0 if deletes else np.zeros(len(ids), bool)
         return pa.table(
             {
                 "id": ids.astype("int64"),

@@ -10,7 +10,7 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -143,6 +143,16 @@ NAMES: Mapping[str, str] = {
 
 def _name(command: str) -> str:
     return next((name for part, name in NAMES.items() if part in command), command[:60])
+
+
+def memory_by_name(processes: Iterable[Process]) -> dict[str, float]:
+    """Resident memory in MB of the processes in `NAMES`, added up where some share a name."""
+    memory_mb = dict.fromkeys(NAMES.values(), 0.0)
+    for process in processes:
+        name = _name(process.command)
+        if name in memory_mb:
+            memory_mb[name] = round(memory_mb[name] + process.rss_bytes / 1e6, 1)
+    return memory_mb
 
 
 def cpu_by_thread(pid: int) -> dict[str, float]:

@@ -103,14 +103,13 @@ def through_headgate(folder: Path, load: Load) -> Json:
     """Latencies and CPU of `headgate serve`, with all its processes."""
     folder.mkdir(exist_ok=True)
     kafka = Kafka().start()
-    conf = json.dumps({"spark.driver.extraClassPath": _jars()})
-    place = Workspace(folder, environment={"HEADGATE_SPARK_CONF": conf})
+    place = stream_workspace(folder)
     try:
-        _create(kafka)
+        create_topic(kafka)
         text = BLUEPRINT.format(servers=kafka.servers, refresh=load.refresh)
         place.write("stream.yaml", text)
         with place.serving() as service:
-            _produce(kafka, 0, WARM, WARM)
+            produce(kafka, 0, WARM, WARM)
             place.ask("apply", "stream.yaml", "--wait")
             messages = place.lake / "default" / "stream" / "messages"
             return _measured(kafka, messages, service.process.pid, load)
@@ -119,15 +118,21 @@ def through_headgate(folder: Path, load: Load) -> Json:
         kafka.remove()
 
 
+def stream_workspace(folder: Path) -> Workspace:
+    """A workspace whose drivers have the jars of Kafka."""
+    conf = json.dumps({"spark.driver.extraClassPath": jars()})
+    return Workspace(folder, environment={"HEADGATE_SPARK_CONF": conf})
+
+
 def by_plain_spark(folder: Path, load: Load) -> Json:
     """The same of one Structured Streaming query that appends to a Delta table."""
     folder.mkdir(exist_ok=True)
     kafka = Kafka().start()
-    job = {"servers": kafka.servers, "out": str(folder / "table"), "jars": _jars()}
+    job = {"servers": kafka.servers, "out": str(folder / "table"), "jars": jars(), "windows": False}
     command = [sys.executable, str(HERE / "plain_stream.py"), json.dumps(job)]
     try:
-        _create(kafka)
-        _produce(kafka, 0, WARM, WARM)
+        create_topic(kafka)
+        produce(kafka, 0, WARM, WARM)
         with (
             (folder / "log").open("wb") as log,
             subprocess.Popen(command, env=environment(), stdout=log, stderr=log) as process,
@@ -144,7 +149,7 @@ def by_plain_spark(folder: Path, load: Load) -> Json:
 
 def _measured(kafka: Kafka, messages: Path, pid: int, load: Load) -> Json:
     before = _cpu_s(pid)
-    took_s = _produce(kafka, WARM, load.count, load.rate)
+    took_s = produce(kafka, WARM, load.count, load.rate)
     _await(lambda: _published(messages), WARM + load.count)
     result = {
         "messages": WARM + load.count,
@@ -167,19 +172,22 @@ def _cpu_s(pid: int) -> float:
     return sum(process.cpu_s for process in family(pid))
 
 
-def _jars() -> str:
+def jars() -> str:
     return os.pathsep.join(sorted(map(str, fetched(JARS).glob("*.jar"))))
 
 
-def _create(kafka: Kafka) -> None:
+def create_topic(kafka: Kafka) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": kafka.servers})
     admin.create_topics([NewTopic("messages", 2)])["messages"].result()
 
 
-def _produce(kafka: Kafka, first: int, count: int, rate: int) -> float:
-    """Evenly over time; the seconds that it took."""
+def produce(
+    kafka: Kafka, first: int, count: int, rate: int, note: Callable[[int], None] | None = None
+) -> float:
+    """Evenly over time; the seconds that it took. `note` is called with the count that was sent so
+    far."""
     from confluent_kafka import Producer
 
     producer, began = (
@@ -195,6 +203,8 @@ def _produce(kafka: Kafka, first: int, count: int, rate: int) -> float:
             )
         sent = due
         producer.poll(0)
+        if note is not None:
+            note(sent)
         time.sleep(TICK_S)
     assert producer.flush() == 0
     return round(time.monotonic() - began, 1)

@@ -144,8 +144,7 @@ class Home:
         path = self.path / "instance"
         if not path.exists():
             _replace(path, f"{secrets.token_hex(4)}\n")
-        with _clear_errors(path, "a file with a name in it"):
-            return path.read_text("ascii").strip()
+        return _text_of(path, "a file with a name in it")
 
     def s3_secret(self) -> str:
         """From which the secrets of S3 keys are made; made by the first one that asks, and never
@@ -153,8 +152,7 @@ class Home:
         path = self.path / "s3-secret"
         if not path.exists():
             _put_first(path, f"{secrets.token_hex(32)}\n")
-        with _clear_errors(path, "a file with a secret in it"):
-            return path.read_text("ascii").strip()
+        return _text_of(path, "a file with a secret in it")
 
     def token(self) -> str | None:
         try:
@@ -204,6 +202,11 @@ def _put_first(path: Path, text: str) -> None:
     with _clear_errors(path, "a file"), suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink(missing_ok=True)
+
+
+def _text_of(path: Path, kind: str) -> str:
+    with _clear_errors(path, kind):
+        return path.read_text("ascii").strip()
 
 
 @contextmanager

@@ -137,10 +137,10 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     )
 
 
-def blueprint_base(environ: Mapping[str, str] | None = None) -> str | None:
+def blueprint_base() -> str | None:
     """The folder of HEADGATE_BASE: where the service has what lies in the folder of the command.
     Raises BadSetting."""
-    base = (os.environ if environ is None else environ).get("HEADGATE_BASE", "").strip()
+    base = os.environ.get("HEADGATE_BASE", "").strip()
     if base and not base.startswith("/"):
         raise BadSetting(
             f"HEADGATE_BASE is {base!r}: it must be an absolute path, of a folder that the service has"

@@ -17,6 +17,10 @@ from controlplane.ui import gate
 if TYPE_CHECKING:
     from controlplane.api.services import Services
 
+NO_TOKEN = (
+    "the token is missing, unknown, expired or revoked: send Authorization: Bearer hg_..., "
+    "or set HEADGATE_TOKEN for the command line"
+)
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="headgate"'}
 
 
@@ -34,9 +38,7 @@ def authenticate(services: DriverServices, request: Request) -> Token:
         token = gate.session_token(services.store, services.hosts, request.method, request.headers)
     if token is None:
         services.counters.add("token_failures")
-        raise RequestRefused(
-            "unauthenticated", "a valid token is needed: Authorization: Bearer hg_...", CHALLENGE
-        )
+        raise RequestRefused("unauthenticated", NO_TOKEN, CHALLENGE)
     return token
 
 

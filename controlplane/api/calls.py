@@ -27,7 +27,9 @@ from dataplane.contract.encoding import digest
 
 DATAFLOW = re.compile(DATAFLOW_NAME)
 DATASET = re.compile(DATASET_NAME)
-NO_NAME = "there is no {kind} of this name"
+NO_DATAFLOW = "there is no dataflow of this name"
+NO_DATASET = "there is no dataset of this name; write DATAFLOW.DATASET, such as shop.totals"
+NO_ATTEMPT = "there is no attempt of this name"
 NO_TARGET = "there is no dataflow or dataset of this name"
 ATTEMPT = re.compile(r"[0-9a-f]{32}")
 ETAG_TEXT = r'^"[0-9]{1,9}"$'
@@ -91,7 +93,7 @@ class Call:
         flow_names = flows_of(names)
         for name in flow_names or ():
             if not self.has(dataflow=name):
-                raise NotFound(NO_NAME.format(kind="dataflow"))
+                raise NotFound(NO_DATAFLOW)
         return flow_names
 
     def once(self, work: Callable[[], JsonAnswer[T]]) -> JsonAnswer[T]:
@@ -197,9 +199,9 @@ def expected(
     return int(match[1])
 
 
-def _named(pattern: re.Pattern[str], kind: str, name: str) -> str:
+def _named(pattern: re.Pattern[str], refusal: str, name: str) -> str:
     if not pattern.fullmatch(name):
-        raise NotFound(NO_NAME.format(kind=kind))
+        raise NotFound(refusal)
     return name
 
 
@@ -213,12 +215,12 @@ def branch_of(call: Call, name: str) -> str:
 
 
 def _attempt(attempt: Annotated[str, Path()]) -> str:
-    return _named(ATTEMPT, "attempt", attempt)
+    return _named(ATTEMPT, NO_ATTEMPT, attempt)
 
 
 def flows_of(names: Sequence[str] | None) -> list[str] | None:
     """Dataflows that a query names, or None for all."""
-    return [_named(DATAFLOW, "dataflow", name) for name in names] if names else None
+    return [_named(DATAFLOW, NO_DATAFLOW, name) for name in names] if names else None
 
 
 def target_of(text: str | None) -> str | None:
@@ -237,15 +239,15 @@ def _branch(call: Called, branch: Annotated[str, Path()]) -> str:
 
 def _dataflow(call: Called, dataflow: Annotated[str, Path()]) -> str:
     """The name of a dataflow. A hidden one gives the same answer as an invalid name."""
-    if not call.has(dataflow=_named(DATAFLOW, "dataflow", dataflow)):
-        raise NotFound(NO_NAME.format(kind="dataflow"))
+    if not call.has(dataflow=_named(DATAFLOW, NO_DATAFLOW, dataflow)):
+        raise NotFound(NO_DATAFLOW)
     return dataflow
 
 
 def dataset_of(call: Call, name: str) -> str:
     """A dataset that a path or a body names. As for dataflows."""
-    if not call.has(dataset=_named(DATASET, "dataset", name)):
-        raise NotFound(NO_NAME.format(kind="dataset"))
+    if not call.has(dataset=_named(DATASET, NO_DATASET, name)):
+        raise NotFound(NO_DATASET)
     return name
 
 

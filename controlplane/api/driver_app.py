@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, get_args
+from typing import Any, TypedDict, get_args
 from weakref import WeakValueDictionary
 
 from anyio import to_thread
@@ -176,6 +176,14 @@ def _decoded(raw: bytes) -> dict[str, Any]:
     return body
 
 
+class ClaimLimits(TypedDict):
+    """The tasks that a driver or worker takes, beside their kinds (`claims.claim`)."""
+
+    sizes: list[Size]
+    without: list[str]
+    takes_packages: bool
+
+
 def _claim(call: DriverCall) -> Response:
     """One attempt's work; 204 if there is none within `wait_s`."""
     contract = call.take("contract", _is_count)
@@ -183,26 +191,29 @@ def _claim(call: DriverCall) -> Response:
     wait_s = call.take("wait_s", lambda v: type(v) in (int, float) and 0 <= v <= WAIT_LIMIT_S, 0)
     sizes = call.take("sizes", lambda v: _are_of(v, SIZES), list(SIZES))
     without = call.take("without", _are_names, [])
-    signature = (call.context.namespace, call.driver, *map(frozenset, (kinds, sizes, without)))
+    takes_packages = call.take("takes_packages", lambda v: isinstance(v, bool), True)
+    chosen = map(frozenset, (kinds, sizes, without))
+    signature = (call.context.namespace, call.driver, takes_packages, *chosen)
     shared_poll = call.polls.setdefault(signature, SharedPoll())
-    look = partial(_look, call, contract, kinds, sizes, without)
+    limits: ClaimLimits = {
+        "sizes": sizes,
+        "without": without,
+        "takes_packages": takes_packages,
+    }
+    look = partial(_look, call, contract, kinds, limits)
     work = _wait_for(call, wait_s, lambda count: shared_poll.claim(count, look))
     call.services.counters.add("claims", "work" if work else "nothing")
     return JSONResponse(work) if work else Response(status_code=204)
 
 
-def _look(
-    call: DriverCall, contract: int, kinds: list[Kind], sizes: list[Size], without: list[str]
-) -> Claim | None:
+def _look(call: DriverCall, contract: int, kinds: list[Kind], limits: ClaimLimits) -> Claim | None:
     lake, allowed_kinds = call.services.lake.uri, call.services.kinds
     served_kinds = (
         kinds if allowed_kinds is None else [kind for kind in kinds if kind in allowed_kinds]
     )
     if not served_kinds or tokens.is_draining(call.token):
         return None
-    return claims.claim(
-        call.context, call.driver, contract, served_kinds, sizes=sizes, without=without, lake=lake
-    )
+    return claims.claim(call.context, call.driver, contract, served_kinds, lake=lake, **limits)
 
 
 def _wait_for(call: DriverCall, wait_s: float, look: Callable[[int], Claim | None]) -> Claim | None:

@@ -25,6 +25,7 @@ from controlplane.core.errors import (
     QueryRefused,
     problem_text,
 )
+from controlplane.core.model import branches, shares
 from controlplane.core.model.answers import (
     ConflictDetail,
     ConflictVersion,
@@ -32,6 +33,7 @@ from controlplane.core.model.answers import (
     ProblemDocument,
 )
 from controlplane.core.redaction import redacted
+from controlplane.core.rights import ROLE_NAME
 from controlplane.http_status import STATUS
 
 MEDIA_TYPE = "application/problem+json"
@@ -51,6 +53,11 @@ JSON_WORDS = {
     "dataclass_type": "Input should be a valid dictionary or object to extract fields from",
     "tuple_type": "Input should be a valid list",
     "unexpected_keyword_argument": "Extra inputs are not permitted",
+}
+NAME_WORDS = {
+    f"^{branches.NAME}$": "at most 63 lower-case letters, digits, '.', '_' and '-', no sign first",
+    f"^{ROLE_NAME}$": "at most 100 lower-case letters, digits, '.', '_' and '-', no sign first",
+    f"^{shares.NAME}$": "at most 200 lower-case letters, digits and '_', a letter first",
 }
 log = logs.get("api")
 
@@ -182,6 +189,9 @@ def of_invalid(errors: Sequence[Any], request: Request) -> JSONResponse:
 
 def _message(error: Mapping[str, Any]) -> str:
     """In words of JSON: a body that is a dataclass is an object, and its tuples are lists."""
+    name_words = NAME_WORDS.get(error.get("ctx", {}).get("pattern", ""))
+    if name_words is not None:
+        return f"a name has {name_words}"
     message: str = JSON_WORDS.get(error["type"], error["msg"])
     return message.replace("Tuple should", "List should")
 

@@ -51,8 +51,10 @@ def _words(error: Exception) -> str:
 
 
 def _remedy(error: Exception) -> str:
-    """A hint for a database file that cannot be opened."""
+    """A hint for a service that cannot be reached, or a database file that cannot be opened."""
     words = str(error)
+    if _code(error) == "unreachable":
+        return " (does `headgate serve` run there? HEADGATE_URL names the address)"
     if "file is not a database" in words or "database disk image is malformed" in words:
         return " (metadata.db in the home: restore it from a backup, or move it away to begin anew)"
     if "unable to open database file" in words:

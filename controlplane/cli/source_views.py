@@ -45,7 +45,9 @@ def each(sources: Sequence[SourceChange]) -> Iterator[str]:
         notes = "; ".join(part for part in parts if part)
         if notes:
             looked = (
-                f"looked at {second_of(source['as_of'])}" if source["as_of"] else "never looked at"
+                f"looked at {second_of(source['as_of'])}"
+                if source["as_of"]
+                else "no current listing"
             )
             yield f"{source['dataset']}: {notes}; {looked}"
 
@@ -66,7 +68,7 @@ def refreshed(value: RefreshAnswer) -> View:
             )
         ]
     changed = lines(value["changes"])
-    is_same = not any(any(_counts(source)) for source in value["changes"])
+    is_same = not any(any(_counts(s)) or s["problem"] for s in value["changes"])
     return [
         Lines((*(["nothing changed since the last listing"] if is_same else []), *changed, *forced))
     ]
@@ -94,9 +96,10 @@ def times(as_of: Mapping[str, str | None], silent: Collection[str] = ()) -> Iter
     if listed_at:
         first, last = second_of(min(listed_at)), second_of(max(listed_at))
         yield f"sources as of {first}" if first == last else f"sources as of {first} to {last}"
-    never = [dataset for dataset, at in as_of.items() if not at and dataset not in silent]
-    if never:
-        yield f"not looked at yet: {', '.join(never)}"
+    # Those that were never listed, and those whose last listing failed
+    unlisted = [dataset for dataset, at in as_of.items() if not at and dataset not in silent]
+    if unlisted:
+        yield f"no current listing: {', '.join(unlisted)}"
 
 
 def second_of(instant: str) -> str:

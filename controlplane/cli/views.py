@@ -127,7 +127,8 @@ def _export(export: ExportStatus) -> str:
 
 
 def _leader(leader: LeaderStatus) -> str:
-    return f"{leader['holder']} leads since {leader['since']}"
+    since = datetime.fromisoformat(leader["since"]).timestamp()
+    return f"{leader['holder']} leads since {time_of(since)}"
 
 
 def _standstill(still: Standstill, since: str) -> str:

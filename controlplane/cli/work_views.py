@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     )
 
 RUN = re.compile(r"[a-z0-9_]+\.(rev\d+|[a-z0-9_]+:\d+)")
-DATASETS_SHOWN = 4
 SLOW = "slow: a task of it took more than twice the median of its last attempts, and 10 s more"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from controlplane.core.model.roll_ups import with_other_rows
 from controlplane.core.tree import Entry, EntryChange
 
 # Changes among which moves are looked for; beyond, these count as added and removed
@@ -31,17 +32,15 @@ class PartitionChange:
     reads_after: bool
 
 
-def partition_changes(
-    changes: Iterable[EntryChange], most_moves: int = MOST_MOVES
-) -> list[PartitionChange]:
+def partition_changes(changes: Iterable[EntryChange]) -> list[PartitionChange]:
     """In order of keys. A partition whose rows only moved elsewhere is named there, as the
-    `source`. One that was rewritten with equal rows is no change."""
+    `source`. One that was rewritten with equal rows is no change, and neither is a roll-up."""
     differing = [
         c
-        for c in changes
+        for c in with_other_rows(changes)
         if c.before is None or c.after is None or c.before.content != c.after.content
     ]
-    sources = _sources(differing) if len(differing) <= most_moves else {}
+    sources = _sources(differing) if len(differing) <= MOST_MOVES else {}
     origins = frozenset(sources.values())
     return [
         described

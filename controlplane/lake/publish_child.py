@@ -53,9 +53,11 @@ TRIES = 5
 APP = "headgate"
 OURS = "_frags/"  # starts the paths of files that only we have written
 FEED = "delta.enableChangeDataFeed"
+CHECKPOINT_INTERVAL = 20  # commits
+CHECKPOINTS_KEPT = 50  # of the newest versions, and one in so many of older ones
 PROPERTIES = {
     FEED: "true",
-    "delta.checkpointInterval": "20",
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 3650 days",
 }
@@ -267,12 +269,35 @@ class TablePublication:
             actions, "append", table.schema(), commit_properties=self.commit
         )
         failpoint("publish-after-log")
-        return table.version() + 1
+        version = table.version() + 1
+        self._thin_checkpoints(version)
+        return version
+
+    def _thin_checkpoints(self, version: int) -> None:
+        """Delete the checkpoint that is not kept beside that of `version`, if there is one. Each
+        checkpoint names all files, so that the checkpoints of a stream would outgrow its rows.
+        Commits stay, so each version can be read: from the kept checkpoint before it."""
+        old = superseded_checkpoint(version)
+        if old is not None:
+            self.lake.delete_prefix(f"{self.path}/{LOG}/{checkpoint_name(old)}")
 
     def _link(self, adds: Iterable[Add]) -> None:
         for add in adds:
             if add.source:
                 self.lake.link(add.source, f"{self.path}/{add.path}")
+
+
+def superseded_checkpoint(version: int) -> int | None:
+    """The version whose checkpoint goes once `version` has one: it is beyond the newest
+    `CHECKPOINTS_KEPT`, and none of the kept ones. Example: 19 for 1019, and none for 1999, as 999
+    is kept.
+
+    The library makes the checkpoint of the version before each multiple of the interval."""
+    number, rest = divmod(version + 1, CHECKPOINT_INTERVAL)
+    old = number - CHECKPOINTS_KEPT
+    if rest or old < 1 or old % CHECKPOINTS_KEPT == 0:
+        return None
+    return old * CHECKPOINT_INTERVAL - 1
 
 
 def _address(lake: str) -> str:

@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from posixpath import basename
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dataplane.contract.results import FileEntry
+from dataplane.contract.results import FileEntry, file_names
 from dataplane.contract.schemas import Schema, canonical_schema
 
 LINKS = "_frags/links"
@@ -25,7 +24,7 @@ _SAFE = re.compile(r"[0-9A-Za-z._=/-]+")
 
 class FileKey(NamedTuple):
     """What a file is, wherever it is linked to: the fragment's id (32 hexadecimal digits) and the
-    file's name."""
+    file's name in it (`file_names`)."""
 
     fragment: str
     name: str
@@ -69,8 +68,13 @@ def wanted_files(
 ) -> dict[FileKey, WantedFile]:
     """Every file that the table in the folder `table` is to hold. `lake`: the address of the lake,
     where the table borrows files. ValueError for names that Delta would escape."""
-    copies = Counter(FileKey(f.id, basename(e["path"])) for f in fragments for e in f.files)
-    entries = {FileKey(f.id, basename(e["path"])): e for f in fragments for e in f.files}
+    copies = Counter[FileKey]()
+    entries: dict[FileKey, FileEntry] = {}
+    for fragment in fragments:
+        for name, file in zip(file_names(fragment.files), fragment.files, strict=True):
+            key = FileKey(fragment.id, name)
+            copies[key] += 1
+            entries[key] = file
     return {
         key: WantedFile(e, copies[key], _own(table, e["path"], lake)) for key, e in entries.items()
     }

@@ -57,7 +57,12 @@ class Blueprints(Protocol):
 
     def bring_forces(self, branch: str, numbers: Mapping[str, int]) -> None:
         """Give each dataset its number, unless it has that one or a newer one. Of a number that
-        stands for a range, other partitions keep the number that they have."""
+        stands for a range, other partitions keep the number that they have. Raises
+        TooManyRanges."""
+
+    def drop_ranges(self) -> int:
+        """Delete ranges that no number of a branch leads to, nor one that a pinned branch sees of
+        main; how many."""
 
     def mains_revisions(
         self, branch: str, dataflows: Iterable[str] | None = None

@@ -16,6 +16,10 @@ class Listings(Protocol):
 
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]: ...
 
+    def locked(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
+        """As `get`. No other transaction puts one of these before this one ends: for all that puts
+        a listing which depends on the one before it. In a transaction that writes."""
+
     def put(self, listing: Listing) -> None:
         """Insert or replace; but `requested` and `served` never go down, so that no request is
         lost."""

@@ -38,6 +38,7 @@ from controlplane.reconciler.branching import Branching, Done
 from controlplane.reconciler.fleet import NO_KEEPS, Fleet
 from controlplane.reconciler.packing import Packing
 from controlplane.reconciler.publishing import Publishing
+from controlplane.reconciler.rolling_up import RollingUp
 from controlplane.reconciler.wake import Ends, WakeCounter, no_pass
 
 IDLE_S = 10.0  # the longest wait between passes while nothing happens
@@ -151,6 +152,7 @@ class Reconciler:
         self._publishing = Publishing(store, namespace, publisher, fleet.lake, wake.notify)
         self._collecting = Collecting(store, namespace, fleet.lake, packages)
         self._watch = Watch(fleet.context, MAIN, self._planner, notify)
+        self._rolling_up = RollingUp(store, namespace)
         self._packing = Packing(store, namespace, MAIN, self._publishing.look_again, wake.notify)
 
     def _newest_trace(self) -> int:
@@ -172,6 +174,8 @@ class Reconciler:
             try:
                 self.failing_units.pass_began()
                 outcome = self.tick()
+                if self._rolled_up():
+                    outcome = replace(outcome, changed=True)
                 self._packed(outcome)
                 self.failing_units.attempt("collection", lambda: _collect(self._collecting), None)
                 self.failing_units.pass_succeeded()
@@ -246,6 +250,8 @@ class Reconciler:
             if outcome.changed:
                 continue
             is_at_rest = self._is_over(outcome) and not self._plans_again(outcome)
+            if is_at_rest and self._rolled_up():
+                continue
             if is_at_rest and not again() and not self._packed(outcome):
                 break
             self._wait(BUSY_S, count)
@@ -269,6 +275,12 @@ class Reconciler:
     def _decisions(self) -> Sequence[Decision]:
         """The decisions of this loop's branch, as of the last pass."""
         return self._planned if self.branch == MAIN else self._branching.decisions(self.branch)
+
+    def _rolled_up(self) -> bool:
+        """Whether slices were rolled up, which the next pass follows."""
+        return self.branch == MAIN and self.failing_units.attempt(
+            "roll-up", lambda: self._rolling_up.step(time.monotonic()), False
+        )
 
     def _packed(self, outcome: TickOutcome) -> bool:
         return self.failing_units.attempt("compaction", lambda: self._pack(outcome), False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from anyio import to_thread
@@ -21,6 +22,7 @@ from controlplane.core.model import access
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.answers import BranchAnswer
 from controlplane.core.model.forces import KeyRange
+from controlplane.operations.context import Context
 from controlplane.operations.desired import (
     branches,
     controls,
@@ -69,12 +71,19 @@ def _target(fields: Fields) -> str:
     return name
 
 
-def _refresh(page_request: PageRequest, fields: Fields) -> object:
-    return controls.refresh(page_request.context, page_request.branch, _target(fields))
+def _on_target(
+    control: Callable[[Context, str, str], object],
+) -> Callable[[PageRequest, Fields], object]:
+    """The action that calls `control` with the context, the branch and the form's target."""
+
+    def act(page_request: PageRequest, fields: Fields) -> object:
+        return control(page_request.context, page_request.branch, _target(fields))
+
+    return act
 
 
-def _compute_again(page_request: PageRequest, fields: Fields) -> object:
-    return controls.refresh(page_request.context, page_request.branch, _target(fields), force=True)
+_COMPUTE_AGAIN = partial(controls.refresh, force=True)
+_ACCEPT_DELETES = partial(controls.refresh, accept_deletes=True)
 
 
 def _compute_range(page_request: PageRequest, fields: Fields) -> object:
@@ -89,16 +98,6 @@ def _compute_range(page_request: PageRequest, fields: Fields) -> object:
     )
 
 
-def _accept_deletes(page_request: PageRequest, fields: Fields) -> object:
-    return controls.refresh(
-        page_request.context, page_request.branch, _target(fields), accept_deletes=True
-    )
-
-
-def _retry(page_request: PageRequest, fields: Fields) -> object:
-    return controls.retry(page_request.context, page_request.branch, _target(fields))
-
-
 def _retry_partition(page_request: PageRequest, fields: Fields) -> object:
     name, key = fields.get("target", ""), fields.get("partition")
     if key is None or not DATASET.fullmatch(name):
@@ -106,14 +105,6 @@ def _retry_partition(page_request: PageRequest, fields: Fields) -> object:
     return controls.retry_partition(
         page_request.context, page_request.branch, name, key[:LONGEST_KEY]
     )
-
-
-def _pause(page_request: PageRequest, fields: Fields) -> object:
-    return controls.pause(page_request.context, page_request.branch, _target(fields))
-
-
-def _resume(page_request: PageRequest, fields: Fields) -> object:
-    return controls.resume(page_request.context, page_request.branch, _target(fields))
 
 
 def _revert(page_request: PageRequest, fields: Fields) -> object:
@@ -218,20 +209,29 @@ def _revoke_s3_key(page_request: PageRequest, fields: Fields) -> None:
 
 
 ACTIONS: Mapping[str, Action] = {
-    "refresh": Action("operate", _refresh, "Its sources are checked now."),
+    "refresh": Action("operate", _on_target(controls.refresh), "Its sources are checked now."),
     "compute-again": Action(
-        "operate", _compute_again, "It is computed again, also where its result is known."
+        "operate",
+        _on_target(_COMPUTE_AGAIN),
+        "It is computed again, also where its result is known.",
     ),
     "compute-range": Action(
         "operate", _compute_range, "Its partitions of this range are computed again."
     ),
-    "accept-deletes": Action("operate", _accept_deletes, "The loss of source objects is accepted."),
-    "retry": Action("operate", _retry, "What failed is tried again."),
+    "accept-deletes": Action(
+        "operate", _on_target(_ACCEPT_DELETES), "The loss of source objects is accepted."
+    ),
+    "retry": Action("operate", _on_target(controls.retry), "What failed is tried again."),
     "retry-partition": Action(
         "operate", _retry_partition, "What failed of this partition is tried again."
     ),
-    "pause": Action("operate", _pause, "It is paused: nothing more of it is begun.", undo="resume"),
-    "resume": Action("operate", _resume, "It goes on."),
+    "pause": Action(
+        "operate",
+        _on_target(controls.pause),
+        "It is paused: nothing more of it is begun.",
+        undo="resume",
+    ),
+    "resume": Action("operate", _on_target(controls.resume), "It goes on."),
     "roll-back": Action(
         "operate", _roll_back, "It has the earlier rows, and is held there.", undo="resume"
     ),

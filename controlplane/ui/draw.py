@@ -11,6 +11,7 @@ from controlplane.ui.graph_layout import Placed, Sizes, Spot, place
 BOXES = 300  # more are not drawn: a page of them takes seconds to paint
 # Pixels of a name's letter; beside it, with a state's mark and without
 LETTER, BESIDE_NAME = (8.2, {True: 44, False: 20})
+SUB_LETTER, BESIDE_SUB = (6.2, 66)  # of its second line, and of the kind at its right
 RICH = Sizes(column=222, row=84, lane=24, margin=16, width=176, height=62)
 COMPACT = Sizes(column=214, row=44, lane=16, margin=16, width=176, height=32)
 PLAIN = Sizes(column=166, row=54, lane=24, margin=16, width=134, height=38)
@@ -114,10 +115,14 @@ class Drawing:
 
 
 def fitting_sizes(boxes: Sequence[Box]) -> Sizes:
-    """As wide as the longest name needs, up to `WIDEST`. Many boxes are low."""
+    """As wide as the longest texts need, up to `WIDEST`. Many boxes are low: of their texts, they
+    have the name only."""
     sizes = RICH if len(boxes) <= COMPACT_FROM else COMPACT
     longest = max((len(_short(box)) for box in boxes), default=0)
     needed = longest * LETTER + BESIDE_NAME[True]
+    if sizes is RICH:
+        longest_sub = max((len(box.sub) for box in boxes), default=0)
+        needed = max(needed, longest_sub * SUB_LETTER + BESIDE_SUB)
     width = min(max(needed, sizes.width), WIDEST)
     return replace(sizes, width=width, column=width + sizes.column - sizes.width)
 

@@ -19,7 +19,6 @@ UP, DOWN = 2, 2  # steps around a chosen dataset
 NEEDY: Final = frozenset({"failed", "blocked", "waiting", "building", "stale"})
 LONGEST_WORDS: Final = 200  # characters
 MOST_OPEN: Final = 50  # groups
-GroupBy: TypeAlias = Literal["tag", "prefix", "owner"]
 Focus: TypeAlias = Literal["all", "search", "chosen", "problems", "worst"]
 
 

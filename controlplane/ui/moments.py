@@ -66,7 +66,9 @@ def stuck(
     for edge in edges:
         is_fed = edge["source"] in newest or edge["source"] in waiting
         target = edge["target"]
-        if is_fed and target not in newest and now.get(target, ("", 0))[0] in STUCK:
+        # An export that the wave wrote may wait for a later commit
+        is_reached = target in newest or target in wave["exports"]
+        if is_fed and not is_reached and now.get(target, ("", 0))[0] in STUCK:
             waiting[target] = None
     return list(waiting)
 

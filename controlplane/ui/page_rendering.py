@@ -32,7 +32,7 @@ from dataplane.contract.keys import plain_key
 
 THEMES = ("light", "dark")
 CAUSES: Mapping[str | None, str] = {
-    "missing": "first computed",
+    "missing": "first run",
     "input": "an input changed",
     "logic": "the code changed",
     "forced": "manual",

@@ -22,6 +22,7 @@ from controlplane.operations.context import Context
 from controlplane.operations.inspect import hidden
 from controlplane.ui import (
     actions,
+    activity_pages,
     branch_pages,
     bulk_pages,
     catalogue_pages,
@@ -95,6 +96,7 @@ class PagesApp:
                 *plan_pages.ROUTES,
                 *query_pages.ROUTES,
                 *settings_pages.ROUTES,
+                *activity_pages.ROUTES,
                 *work_pages.ROUTES,
                 *branch_pages.ROUTES,
                 *login.ROUTES,

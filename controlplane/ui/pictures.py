@@ -167,7 +167,7 @@ def _links(answer: ComponentsAnswer) -> list[draw.GraphLink]:
 def _boxes_of_flow(page: FlowPage) -> list[draw.Box]:
     status = page["status"]
     subs = {d["name"]: _sub(d["partitions"], d["rows"]) for d in status["datasets"]}
-    subs |= {t["name"]: f"export of generation {t['synced_generation']}" for t in status["targets"]}
+    subs |= {t["name"]: f"of generation {t['synced_generation']}" for t in status["targets"]}
     states: dict[str, State] = {
         t["name"]: t["state"] for t in (*status["datasets"], *status["targets"])
     }

@@ -98,10 +98,13 @@ def picture(
     draw. `rows`: of the first datasets in `work`."""
     by_name = {row["dataset"]: row for row in rows}
     marks, failed = _marks(plan), failed_names(plan)
-    states: dict[str, State] = dict.fromkeys(_behind(failed, reach["components"]), "blocked")
+    waiting = [source["dataset"] for source in plan["sources"] if source["problem"]]
+    behind = _behind([*failed, *waiting], reach["components"])
+    states: dict[str, State] = dict.fromkeys(behind, "blocked")
     states |= dict.fromkeys(work, "stale")
+    states |= dict.fromkeys(waiting, "waiting")
     states |= dict.fromkeys(failed, "failed")
-    touched = marks.keys() | {*work, *failed}
+    touched = marks.keys() | {*work, *failed, *waiting}
     components = reach["components"]
     drawn = _drawn(components, touched)
     if not touched or not 0 < len(drawn) <= draw.BOXES:
@@ -114,14 +117,17 @@ def picture(
     return draw.graph(boxes, _links(components, touched))
 
 
-def _behind(failed: Collection[str], components: ComponentsAnswer) -> set[str]:
-    """Components that read a failed one, also through others. Edges have no order."""
-    behind = set(failed)
-    while True:
-        readers = {edge["target"] for edge in components["edges"] if edge["source"] in behind}
-        if readers <= behind:
-            return behind
-        behind |= readers
+def _behind(stopped: Collection[str], components: ComponentsAnswer) -> set[str]:
+    """Components that failed or wait, and those that read them, also through others."""
+    readers: dict[str, list[str]] = {}
+    for edge in components["edges"]:
+        readers.setdefault(edge["source"], []).append(edge["target"])
+    behind, unvisited = set(stopped), list(stopped)
+    while unvisited:
+        new = set(readers.get(unvisited.pop(), ())) - behind
+        behind |= new
+        unvisited += new
+    return behind
 
 
 def _drawn(components: ComponentsAnswer, touched: Collection[str]) -> set[str]:
@@ -155,12 +161,14 @@ def _box(
 ) -> draw.Box:
     mark: Mark = row["mark"] if row else marks.get(name, "")
     badge = f"{SIGNS[mark]} {mark}" if mark in SIGNS else mark
-    state = states.get(name, "up_to_date")
+    state = states.get(name, "")
     if state == "failed":
         share = draw.PartitionShares(0, 0, 1)
         return draw.Box(name, kind, state, "would not run", share, badge or "failed")
     if row is None and state == "stale":
         return draw.Box(name, kind, state, "has work", draw.PartitionShares(0, 1), badge)
+    if row is None and state == "waiting":
+        return draw.Box(name, kind, state, "source not read", badge=badge or "waiting")
     if row is None:
         sub = "nothing to compute" if mark else ""
         return draw.Box(name, kind, state, sub, badge=badge, faint=not mark)

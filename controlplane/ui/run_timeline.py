@@ -20,6 +20,7 @@ from controlplane.core.model.answers.work import (
 )
 
 MOST_BARS: Final = 300
+MOST_STEPS: Final = 100  # a row each
 MOST_LANES: Final = 5  # attempts of one step that are drawn one above the other
 LANE_PX: Final = 14
 GAP: Final = 0.4  # percent of the axis: bars of a folded step with a smaller gap are one bar
@@ -77,7 +78,8 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """`ticks`: places in percent, with the time since the begin. `rows`: of the first steps."""
+    """`ticks`: places in percent, with the time since the begin. `unlisted`: how many steps have
+    no row."""
 
     seconds: float = 0.0
     ticks: list[tuple[float, str]] = field(default_factory=list)
@@ -93,10 +95,23 @@ def of_run(run: PastRunAnswer) -> Timeline:
     begin = min([attempt.queued for attempt in every], default=0.0)
     seconds = max([attempt.ended - begin for attempt in every], default=0.0)
     axis = _Axis(begin, seconds or 1.0)
-    steps = run["steps"][:MOST_BARS]
+    steps = _shown_steps(run)
     bars = _bars({step["dataset"]: by_dataset.get(step["dataset"], []) for step in steps}, axis)
     rows = [_row(run, step, bars.pop(step["dataset"], [])) for step in steps]
     return Timeline(seconds, _ticks(seconds), _listed(rows), len(run["steps"]) - len(steps))
+
+
+def _shown_steps(run: PastRunAnswer) -> list[RunStep]:
+    """At most 100 steps, in their order. Failed ones come before those of the critical path, and
+    these before the rest."""
+
+    steps, critical = run["steps"], frozenset(run["critical"])
+
+    def rank(place: int) -> tuple[bool, bool]:
+        return steps[place]["state"] != "failed", steps[place]["dataset"] not in critical
+
+    chosen = sorted(range(len(steps)), key=rank)[:MOST_STEPS]
+    return [steps[place] for place in sorted(chosen)]
 
 
 def _timed(run: PastRunAnswer) -> dict[str, list[TimedAttempt]]:

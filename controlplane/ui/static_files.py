@@ -4,6 +4,7 @@ never too long."""
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -17,10 +18,12 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
     ".LICENSE": "text/plain; charset=utf-8",
     ".json": "application/json",
 }
 FOR_A_YEAR = "public, max-age=31536000, immutable"
+FILE_IN_STYLE = re.compile(rb'url\("([\w.-]+)"\)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,22 @@ def all_files() -> dict[str, StaticFile]:
 
 def _read(path: Path) -> StaticFile:
     content = path.read_bytes()
+    if path.suffix == ".css":
+        content = FILE_IN_STYLE.sub(_versioned, content)
     return StaticFile(
-        content,
-        gzip.compress(content, mtime=0),
-        sha256(content).hexdigest()[:16],
-        TYPES[path.suffix],
+        content, gzip.compress(content, mtime=0), _version(content), TYPES[path.suffix]
     )
+
+
+def _version(content: bytes) -> str:
+    return sha256(content).hexdigest()[:16]
+
+
+def _versioned(match: re.Match[bytes]) -> bytes:
+    """The address of a file that a style names, with its version as `url` has it."""
+    name = match[1].decode()
+    version = _version((FOLDER / name).read_bytes())
+    return f'url("/static/{name}?v={version}")'.encode()
 
 
 def url(name: str) -> str:

@@ -74,7 +74,6 @@ REVISIONS = 20
 CHANGED = 1_000  # partitions that are outlined
 FAILED = 10  # partitions that are named
 WORK = 400  # partitions that failed, or have work to do, that are marked
-NOT_COMPILED: DataflowText = {"description": "", "timezone": ""}
 WORDS: Mapping[str, str] = {
     "dataset": "a table that a component of a dataflow makes, in partitions",
     "export": "a dataset kept equal in another place, by a component with `write`",

@@ -20,19 +20,12 @@ from controlplane.ui.names import ATTEMPT, FLOW
 from controlplane.ui.page import Page, both, named, no_such, nothing
 from controlplane.ui.page_request import PageRequest
 from controlplane.ui.session_rights import may
-from controlplane.ui.work_values import ActivityPage, AttemptPage, ChecksPage, CostPage, SourcesPage
+from controlplane.ui.work_values import AttemptPage, ChecksPage, CostPage, SourcesPage
 
 RUN = re.compile(r"[^/\x00-\x1f]{1,500}")
 DAY_CHOICES, WEEK = (1, 7, 30), 7
 COST_ROWS = 100
 STATES = ("failed", "warning", "overdue", "ok")
-
-
-def _activity(page_request: PageRequest) -> ActivityPage:
-    with_audit = may(page_request.token, "admin")
-    return work_views.activity(
-        page_request.context, page_request.branch, page_request.query("flow"), with_audit=with_audit
-    )
 
 
 def _cost(page_request: PageRequest) -> CostPage:
@@ -120,7 +113,6 @@ def _sources(page_request: PageRequest) -> SourcesPage:
     )
 
 
-ACTIVITY = Page("activity.html", _activity, nothing, lambda _: "headgate runs")
 COST = Page("cost.html", _cost, _day_choices, _cost_command)
 RUN_PAGE = Page(
     "run.html",
@@ -138,7 +130,6 @@ ATTEMPT_PAGE = Page(
 CHECKS = Page("checks.html", _checks, _check_states, lambda _: "headgate status")
 SOURCES = Page("sources.html", _sources, nothing, lambda _: "headgate plan")
 ROUTES: list[Route] = [
-    *both("/activity", ACTIVITY),
     *both("/activity/{name}", RUN_PAGE),
     *both("/cost", COST),
     *both("/attempts/{name}", ATTEMPT_PAGE),

@@ -25,16 +25,43 @@ from controlplane.core.model.answers.trust import TrustEntry
 from controlplane.core.model.answers.work import AttemptAnswer, AttemptFault, PastRun
 
 
+class RunBar(TypedDict):
+    """A bar of the histogram: runs that began at `since` or later and before `until`, which are
+    times in UTC. `place`: of the bar, from 0. `failed`: how many of `runs` failed."""
+
+    place: int
+    since: str
+    until: str
+    runs: int
+    failed: int
+
+
+class ActivitySearch(TypedDict):
+    """What a filter chooses of the newest runs or changes. `total`: how many; `is_cut`: older ones
+    were not searched; `next`: the `skip` of the next page. `actors` and `causes`: of all that were
+    searched. `machines`: changes by processes, which the filter leaves out."""
+
+    total: int
+    is_cut: bool
+    next: int | None
+    actors: list[str]
+    causes: list[str]
+    machines: int
+
+
 class ActivityPage(TypedDict):
-    """`audit`: changes of the desired state; None where the token may not see them."""
+    """A page of runs with their histogram, or of audited changes. `audit`: None on the tab of
+    runs."""
 
     flow: str
     dataflows: list[str]
     runs: list[PastRun]
+    histogram: list[RunBar]
+    audit: list[AuditEntry] | None
+    search: ActivitySearch
     work: list[Computation]
     drivers: list[DriverStatus]
     leader: LeaderStatus | None
-    audit: list[AuditEntry] | None
 
 
 class CostPage(TypedDict):

@@ -12,18 +12,14 @@ from controlplane.operations.context import Context
 from controlplane.operations.desired import branches, merging
 from controlplane.operations.inspect import (
     attempt_faults,
-    audit,
     branch_diff,
     data_age,
     datasets,
     overview,
-    past_runs,
     tasks,
-    work_under_way,
 )
 from controlplane.operations.inspect.hidden import visible, words
 from controlplane.ui.work_values import (
-    ActivityPage,
     AttemptPage,
     BranchesPage,
     ChecksPage,
@@ -32,25 +28,8 @@ from controlplane.ui.work_values import (
     SourcesPage,
 )
 
-RUNS, CHANGES, SOURCES = 40, 30, 100
+SOURCES = 100
 LOG_LINES = 400
-
-
-def activity(ctx: Context, branch: str, flow: str, *, with_audit: bool) -> ActivityPage:
-    """Raises NotFound."""
-    status = visible(ctx, overview.status(ctx, branch))
-    names = [flow_status["name"] for flow_status in status["dataflows"]]
-    if flow and flow not in names:
-        raise NotFound(f"there is no dataflow {flow} in branch {branch}")
-    return {
-        "flow": flow,
-        "dataflows": names,
-        "runs": visible(ctx, past_runs.listing(ctx, branch, flow or None, RUNS))["items"],
-        "work": visible(ctx, work_under_way.of_branch(ctx, branch)),
-        "drivers": status["drivers"],
-        "leader": status["leader"],
-        "audit": audit.changes(ctx, branch, CHANGES)["items"] if with_audit else None,
-    }
 
 
 def attempt(ctx: Context, id: str, of: Callable[[str, int], str], *, with_log: bool) -> AttemptPage:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from dataplane.connectors.files.casting import cast
 from dataplane.connectors.files.file_parsing import alike, as_expected, with_dropped
+from dataplane.connectors.files.linking import link_files
 from dataplane.connectors.files.reader_options import CORRUPT, RECORD_TEXT
 from dataplane.connectors.source_reader import OfUsersCode, OpenSource, SourceReader, SourceWork
 from dataplane.contract.claims import InferClaim, ObjectsTask, ParseClaim, ParseTask, SourceClaim
@@ -24,7 +25,7 @@ from dataplane.fragments.spark.hashing import measured_outcomes
 from dataplane.fragments.spark.row_conditions import nothing_written, record_text
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
 from dataplane.fragments.task_results import VOID, delete_written, task_result
-from dataplane.fragments.written import Written
+from dataplane.fragments.written import MeasuredFragment, Written
 from dataplane.spark.connector_jars import provide
 from dataplane.spark.jars import NoJars
 from dataplane.spark.spark_errors import ErrorSource, explain
@@ -75,10 +76,17 @@ def _parsed(open_source: OpenSource, attempt: SparkAttempt[ParseClaim]) -> list[
 def _parsed_from(attempt: SparkAttempt[ParseClaim], source: SourceReader) -> list[TaskResult]:
     """Parse each task's objects. A task whose objects changed after their listing is void: it gives
     no fragment."""
-    outcomes, void = _outcomes_of(attempt, source)
-    measured = measured_outcomes(attempt, outcomes)
+    tasks = attempt.claim["tasks"]
+    void = _void(source, tasks)
+    unchanged = [t for t in tasks if t["task"] not in void]
+    links, measured = _linked(attempt, unchanged)
+    to_read = [t for t in unchanged if task_label(t) not in links]
+    outcomes = _outcomes_of(attempt, source, to_read)
+    void |= _void(source, unchanged)
+    measured |= measured_outcomes(attempt, outcomes)
+    outcomes |= links
     results = []
-    for task in attempt.claim["tasks"]:
+    for task in tasks:
         is_void, outcome = task["task"] in void, outcomes.get(task_label(task))
         if is_void and outcome is not None:
             delete_written(attempt.lake, [outcome])
@@ -100,17 +108,28 @@ def _with_types(
         return result
 
 
+def _linked(
+    attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]
+) -> tuple[dict[str, Written], dict[str, MeasuredFragment | TaskError]]:
+    """Fragments of files that were taken as they are, and their contents, by label. Where one
+    cannot be measured there are none: a damaged file is left to the reader, which explains the
+    fault."""
+    links = link_files(attempt, tasks)
+    measured = measured_outcomes(attempt, links)
+    if all(isinstance(fragment, MeasuredFragment) for fragment in measured.values()):
+        return links, measured
+    delete_written(attempt.lake, links.values())
+    return {}, {}
+
+
 def _outcomes_of(
-    attempt: SparkAttempt[ParseClaim], source: SourceReader
-) -> tuple[dict[str, Written | TaskError], frozenset[str]]:
-    """A fragment or an error for each task, by label; and the tasks of which an object differs from
-    its listing."""
-    tasks = attempt.claim["tasks"]
-    void = _void(source, tasks)
+    attempt: SparkAttempt[ParseClaim], source: SourceReader, tasks: Sequence[ParseTask]
+) -> dict[str, Written | TaskError]:
+    """A fragment or an error for each task, by label."""
     outcomes: dict[str, Written | TaskError] = {}
-    for some in alike([t for t in tasks if t["task"] not in void]):
-        outcomes |= _together(attempt, source, some)
-    return outcomes, void | _void(source, [t for t in tasks if t["task"] not in void])
+    for tasks_of_schema in alike(tasks):
+        outcomes |= _together(attempt, source, tasks_of_schema)
+    return outcomes
 
 
 def _void(source: SourceReader, tasks: Sequence[ParseTask]) -> frozenset[str]:

@@ -12,7 +12,6 @@ _KINDS = {
     ".tgz": "tar.gz",
     ".tar.zst": "tar.zst",
 }
-SUFFIXES = tuple(_KINDS)
 
 
 def archive_kind(name: str) -> str | None:

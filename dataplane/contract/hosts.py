@@ -1,5 +1,5 @@
 """Hosts that no address of a user may name: link-local ones, where clouds serve a machine's own
-credentials."""
+credentials. Names of buckets, which stand where hosts do."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Final
 
 REFUSED: Final = "is link-local, where clouds serve a machine's own credentials"
 
+# Clients take what stands behind `@` alone: `s3://user@lake` would be another name of `s3://lake`
+BUCKET: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]{1,8}|0[0-7]{0,11}|[1-9][0-9]{0,9}", re.ASCII)
 _HOST: Final = re.compile(
     r"[a-z]+://(?:[^/?#]*@)?(?:\[(?P<inner>[^\]]*)\]|(?P<plain>[^/?#:]*))", re.IGNORECASE

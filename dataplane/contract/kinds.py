@@ -22,7 +22,8 @@ Kind: TypeAlias = Literal[
 ]
 
 
-Placement: TypeAlias = Literal["worker", "driver", "either"]  # the processes that may run a task
+# The processes that may run a task; `packaged`: a driver that has a place for a process of its own
+Placement: TypeAlias = Literal["worker", "driver", "either", "packaged"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 Process: TypeAlias = Literal["worker", "driver"]
 
@@ -30,7 +31,7 @@ Process: TypeAlias = Literal["worker", "driver"]
 # run.
 STARTED_FOR: Mapping[Process, tuple[Placement, ...]] = {
     "worker": ("worker", "either"),
-    "driver": ("driver",),
+    "driver": ("driver", "packaged"),
 }
 
 
@@ -72,16 +73,21 @@ DRIVER_KINDS = frozenset(kind for kind, traits in KINDS.items() if traits.placem
 PROBE_KINDS: frozenset[Kind] = frozenset({"list", "footers", "connect", "analyse"})
 
 
-def placement_of(kind: Kind, connector: str = "") -> Placement:
+def placement_of(kind: Kind, connector: str = "", *, has_packages: bool = False) -> Placement:
     """The processes that may run a task of this kind; `connector`: of its source or target, if it
-    has one."""
+    has one; `has_packages`: the source lists packages for the class path of Spark."""
+    if has_packages:
+        return "packaged"
     return BY_CONNECTOR.get((kind, connector), KINDS[kind].placement)
 
 
-def placements_for(kinds: Iterable[Kind]) -> frozenset[Placement]:
+def placements_for(kinds: Iterable[Kind], *, takes_packages: bool = True) -> frozenset[Placement]:
     """The placements of tasks that a process takes which claims these kinds.
 
     Example: one that claims `list` and `write` is a worker, and takes tasks for workers and for
     either.
     """
-    return frozenset({"either", *(KINDS[kind].placement for kind in kinds)})
+    placements: set[Placement] = {"either", *(KINDS[kind].placement for kind in kinds)}
+    if takes_packages and "driver" in placements:
+        placements.add("packaged")
+    return frozenset(placements)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
 from dataplane.contract.schemas import Json
@@ -18,6 +20,7 @@ Name: TypeAlias = Literal[
     "lower", "upper", "trim", "length", "abs", "year", "month", "day",
 ]  # fmt: skip
 NAMES = frozenset(get_args(Name))
+PlainValue: TypeAlias = int | float | Decimal | str | bool | date | datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,24 @@ class PredicateValue:
 
     kind: Kind
     text: str
+
+    @property
+    def plain(self) -> PlainValue:
+        """The value that the text stands for, as values are compared."""
+        match self.kind:
+            case "long":
+                return int(self.text)
+            case "decimal":
+                return Decimal(self.text)
+            case "double":
+                return float(self.text)
+            case "boolean":
+                return self.text == "true"
+            case "date":
+                return date.fromisoformat(self.text)
+            case "timestamp" | "timestamp_ntz":
+                return datetime.fromisoformat(self.text)
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)

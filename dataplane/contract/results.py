@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from posixpath import basename, dirname
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 from dataplane.contract.identity import Content, MeasuredBy
@@ -52,6 +53,16 @@ class FileEntry(TypedDict):
     rows: int
     stats: dict[str, Any]
     times: NotRequired[MeasuredTimes]  # of a slice of a topic whose job has a rule of event times
+
+
+def file_names(files: Sequence[FileEntry]) -> list[str]:
+    """A name for each file of a fragment, which no other file of it has: that in its path. Where
+    results of several tasks are one fragment, behind the label of the task."""
+    names = [basename(file["path"]) for file in files]
+    if len(set(names)) == len(names):
+        return names
+    labels = (basename(dirname(file["path"])).removeprefix(f"{LABEL}=") for file in files)
+    return [f"{label}-{name}" for label, name in zip(labels, names, strict=True)]
 
 
 class Output(TypedDict):

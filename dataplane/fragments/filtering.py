@@ -7,8 +7,6 @@ NULL is neither true nor false, as in SQL. NaN equals nothing, and times are tak
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +125,7 @@ def _among(tested: Any, values: list[PredicateValue]) -> Any:
     from pyarrow import compute
 
     kind = _wide(tested.type)
-    value_set = pa.array([plain(value) for value in values], kind)
+    value_set = pa.array([value.plain for value in values], kind)
     is_among = compute.is_in(tested.cast(kind), value_set=value_set)
     return compute.if_else(compute.is_valid(tested), is_among, pa.scalar(None, pa.bool_()))
 
@@ -156,21 +154,4 @@ def scalar(value: PredicateValue) -> Any:
         "timestamp_ntz": pa.timestamp("us"),
     }
     # A decimal has the digits that it is written with
-    return pa.scalar(plain(value), kinds.get(value.kind))
-
-
-def plain(value: PredicateValue) -> Any:
-    match value.kind:
-        case "long":
-            return int(value.text)
-        case "decimal":
-            return Decimal(value.text)
-        case "double":
-            return float(value.text)
-        case "boolean":
-            return value.text == "true"
-        case "date":
-            return date.fromisoformat(value.text)
-        case "timestamp" | "timestamp_ntz":
-            return datetime.fromisoformat(value.text)
-    return value.text
+    return pa.scalar(value.plain, kinds.get(value.kind))

@@ -42,6 +42,7 @@ from dataplane.storage.source_stores import (
     uri_of,
     version_by,
 )
+from dataplane.storage.store_addresses import access_of, check_address
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class StorePlace:
     @staticmethod
     def of(job: ConnectorJob, location: str) -> StorePlace:
         root = root_of(location)
-        return StorePlace(root, location.removeprefix(root).lstrip("/"), StoreAccess.of(job))
+        return StorePlace(root, location.removeprefix(root).lstrip("/"), access_of(job))
 
     @property
     def store(self) -> ObjectStore:
@@ -94,6 +95,7 @@ def fingerprinted(
     of the server, the buffer of the sort, and some thousand objects."""
     place = StorePlace.of(job, job["location"])
     places.check_object(place.root, place.below)
+    check_address(place.access.endpoint)
     if place.is_exact and (meta := head(place.store, place.root, place.path)):
         yield LocationFingerprint(
             "", lambda: _partitions([_stored_object(meta)], place, job, cache, places)
@@ -132,6 +134,7 @@ def check(job: ConnectJob, places: Places) -> None:
         places.check_target(f"{place.root}/{place.path}")
     else:
         places.check_object(place.root, place.below)
+        check_address(place.access.endpoint)
     meta = head(place.store, place.root, place.path) if place.is_exact else None
     first = (
         _stored_object(meta)

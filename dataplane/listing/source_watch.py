@@ -120,7 +120,7 @@ class SourceWatches(Generic[P, W]):
             log.warning(
                 "%s cannot be watched, and is listed once in %d s: %s", name, UNWATCHED_S, e
             )
-            _pause(min(until, time.monotonic() + UNWATCHED_S), is_over)
+            pause(min(until, time.monotonic() + UNWATCHED_S), is_over)
             return
         if is_new:
             return
@@ -135,6 +135,7 @@ class SourceWatches(Generic[P, W]):
         watch.served = watch.changes  # a change during the listing ends the next wait
 
 
-def _pause(until: float, is_over: IsOver) -> None:
+def pause(until: float, is_over: IsOver) -> None:
+    """Sleep until this time of the monotonic clock, or until `is_over` says so."""
     while not is_over() and (left_s := until - time.monotonic()) > 0:
         time.sleep(min(left_s, CHECK_S))

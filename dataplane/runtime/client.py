@@ -92,12 +92,22 @@ class Client:
         return cls(os.environ["HEADGATE_URL"], token, sizes, Path(calls) if calls else None)
 
     def claim(
-        self, kinds: Iterable[Kind], wait_s: float = WAIT_S, without: Collection[str] = ()
+        self,
+        kinds: Iterable[Kind],
+        wait_s: float = WAIT_S,
+        without: Collection[str] = (),
+        *,
+        takes_packages: bool = True,
     ) -> Claim | None:
-        """The next attempt of one of these kinds, and of none of the dataflows `without`; None if
-        there was none within `wait_s`. Raises Ended."""
+        """The next attempt of one of these kinds, and of none of the dataflows `without`; of a
+        source with packages only if `takes_packages`. None if there was none within `wait_s`.
+        Raises Ended."""
         body = {"contract": CONTRACT, "kinds": sorted(kinds), "wait_s": wait_s, **self._sizes}
-        answer = self._post("claim", body | ({"without": sorted(without)} if without else {}))
+        if without:
+            body["without"] = sorted(without)
+        if not takes_packages:
+            body["takes_packages"] = False
+        answer = self._post("claim", body)
         claim: Claim | None = None if answer.status_code == 204 else answer.json()
         return claim
 

@@ -29,7 +29,7 @@ from dataplane.fragments.attempt import Cancelled
 from dataplane.fragments.task_results import task_result
 from dataplane.runtime.client import AttemptFenced, CallRefused, Client, Ended
 from dataplane.runtime.measures import measured
-from dataplane.runtime.package_claims import packages_of, perform
+from dataplane.runtime.package_claims import PARALLEL, packages_of, perform
 from dataplane.spark.java import NoSpark, provide_java
 from dataplane.spark.scratch import open_scratch, sweep
 from dataplane.storage.lake import Lake, open_lake
@@ -82,6 +82,7 @@ class DriverLoop:
         self._reported_places: Measures | None = None
         self._running: dict[str, float] = {}  # attempt -> its lease in seconds
         self._fenced: set[str] = set()
+        self._package_places = threading.BoundedSemaphore(PARALLEL)
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._is_beat_due = False
@@ -222,9 +223,17 @@ class DriverLoop:
 
     def _claim_all(self) -> None:
         while not self._draining and not self._over.is_set():
-            claim = self._client.claim(DRIVER_KINDS)
+            # Claims with packages have a process each. One that waited for a process would keep
+            # this thread from other work
+            holds_place = self._package_places.acquire(blocking=False)
+            claim = self._client.claim(DRIVER_KINDS, takes_packages=holds_place)
+            if holds_place and (claim is None or not packages_of(claim)):
+                self._package_places.release()
+                holds_place = False
             if claim is not None:
                 self._work(claim)
+            if holds_place:
+                self._package_places.release()
 
     def _work(self, claim: Claim) -> None:
         attempt = claim["attempt"]

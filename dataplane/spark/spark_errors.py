@@ -60,11 +60,14 @@ _BROKEN_WORDS = (
     "Python worker exited unexpectedly",
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*")
+_MALFORMED = (
+    "malformed record (with `schema:`, `on_bad_record` can drop or quarantine such records)"
+)
 # Words of Spark's that name its own parts, and what stands in their place.
 _REPLACED = (
     (re.compile(r"Job aborted due to stage failure: Task .*?\): (?:[\w.$]+: )?"), ""),
     (re.compile(r"requirement failed: "), ""),
-    (re.compile(r"Malformed records are detected in record parsing: .*"), "malformed record"),
+    (re.compile(r"Malformed records are detected in record parsing: .*"), _MALFORMED),
     (re.compile(r"Encountered error while reading file .*"), "the file cannot be read"),
 )
 # The code that the query of a `cdc:` or `distinct:` puts before its message
@@ -373,7 +376,8 @@ def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
             error=error,
             source=source,
         )
-    if isinstance(error, PySparkException):
+    # Without a condition, as of `row["missing"]`, its class says what happened
+    if isinstance(error, PySparkException) and error.getCondition():
         words = _words(str(error))
         return _record(
             "user",
@@ -386,8 +390,8 @@ def _of_python(error: BaseException, source: ErrorSource) -> TaskError:
         )
     if isinstance(error, SyntaxError) and (name := source.files.get(error.filename or "")):
         place = (name, error.lineno or 1, error.offset)
-    is_users = place is not None and not isinstance(
-        error, MemoryError | Py4JError | Py4JNetworkError
+    is_users = isinstance(error, PySparkException) or (
+        place is not None and not isinstance(error, MemoryError | Py4JError | Py4JNetworkError)
     )
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     kind: Literal["user", "infrastructure"] = "user" if is_users else "infrastructure"

@@ -64,6 +64,13 @@ class Places:
         self._check(place, place)
         self._check_allowed(place, place)
 
+    def names_address(self, address: str) -> bool:
+        """Whether the operator's allow list names the address of a server, or one above it."""
+        if not has_host(address):  # a name without `https://` would be that of a local file
+            return False
+        real = _real(address)
+        return any(_is_below(real, allowed) for allowed in self.allowed or ())
+
     def of_files(self, paths: Iterable[str]) -> Iterator[str]:
         """The same paths of local files. TaskFailure once one leads where nothing may be read."""
         folder, real = None, ""

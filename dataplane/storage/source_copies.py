@@ -15,7 +15,6 @@ from dataplane.storage.file_process import MOST_BYTES, WALL_S
 from dataplane.storage.source_stores import (
     ALL_BYTES,
     Moved,
-    StoreAccess,
     has_host,
     head,
     is_http,
@@ -28,6 +27,7 @@ from dataplane.storage.source_stores import (
     root_of,
     version_of,
 )
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 CHUNK = 1 << 20
@@ -114,7 +114,7 @@ def _chunks(job: ConnectorJob, uri: str, version: str) -> Iterator[bytes]:
 
 def _of_store(job: ConnectorJob, uri: str, version: str) -> Iterator[bytes]:
     """An object of a store, as it is now; with a version, of that one."""
-    access, root, path = StoreAccess.of(job), root_of(uri), path_of(uri)
+    access, root, path = access_of(job), root_of(uri), path_of(uri)
     store = open_root(root, access)
     meta = head(store, root, path)
     if meta is None or version not in ("", version_of(meta, access)):

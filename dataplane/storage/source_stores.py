@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import quote, unquote
 
+from dataplane.contract.hosts import BUCKET
 from dataplane.contract.jobs import ConnectorJob
 from dataplane.contract.source_objects import SourceObject
 from dataplane.lakes.lake_addresses import endpoint_of
@@ -36,6 +37,7 @@ PAGE = 1000  # objects that a server lists at a time
 MOST_PASSED = 20  # of others for each that is looked for
 PREFIX = "storage."
 _REMOTE = re.compile(r"(s3|gs|abfss?)://")
+_BUCKETS = ("s3", "gs")  # schemes of which only a bucket stands before the first slash
 ROOT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]+")  # the scheme and the bucket of a URI
 _CODES = {
     "NoSuchBucket": "bucket-missing",
@@ -78,8 +80,9 @@ class StoreAccess:
     bearer: str = ""
 
     @staticmethod
-    def of(job: ConnectorJob) -> StoreAccess:
-        """As a read component declares it. TaskFailure for a secret without a value."""
+    def declared(job: ConnectorJob) -> StoreAccess:
+        """As a component declares it; `store_addresses.access_of` checks the address as well.
+        TaskFailure for a secret without a value."""
         return StoreAccess(**resolved_settings(job, PREFIX))
 
     def __repr__(self) -> str:
@@ -106,10 +109,14 @@ def has_host(location: str) -> bool:
 
 
 def root_of(location: str) -> str:
-    """The scheme and bucket: `s3://bucket`."""
+    """The scheme and bucket: `s3://bucket`. TaskFailure for a bucket with a user or a port, which
+    clients leave out: it would pass by the refused places."""
     root = ROOT.match(location)
-    if root is None:
-        raise TaskFailure("bad-url", f"{location} names no bucket")
+    scheme, _, bucket = root[0].partition("://") if root else ("", "", "")
+    if root is None or (scheme in _BUCKETS and not BUCKET.fullmatch(bucket)):
+        raise TaskFailure(
+            "bad-url", f"{location} names no bucket: write {scheme or 's3'}://bucket/path"
+        )
     return root[0]
 
 

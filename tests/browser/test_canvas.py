@@ -11,16 +11,12 @@ from playwright.sync_api import Page, expect
 
 from controlplane.operations.desired import controls
 from tests.browser.conftest import WIDTHS, SignIn, Tab
-from tests.browser.test_each_page import check_looks
+from tests.browser.test_each_page import SMALLEST, TEXT_SIZES, check_looks
 from tests.unit.ui.test_budget import components
 from tests.unit.ui.test_ranges import DATASET, PATH, TAB, built, commit
 from tests.unit.ui.world import Pages
 
-SMALLEST = 11  # pixels of a text
 MOST_SHIFT = 0.1  # more is seen as a jump (https://web.dev/articles/cls)
-# As they are on the screen: with the size of their picture
-TEXT_SIZES = """(where) => [...document.querySelectorAll(`${where} text`)].map((text) =>
-  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
 SHIFT = """() => new Promise((done) => {
   let sum = 0;
   const observer = new PerformanceObserver((list) => {
@@ -95,6 +91,10 @@ def test_the_small_map_and_zoom_move_the_window(signed_in: SignIn, home: Pages) 
     many(home, 299)
     page = signed_in().new_page()
     page.goto("/flows/many?show=all")
+    canvas, small_map = (page.locator(name).bounding_box() for name in (".scroller", "[data-map]"))
+    assert canvas is not None
+    assert small_map is not None
+    assert small_map["y"] >= canvas["y"] + canvas["height"], "it would cover boxes"
     window = page.locator("[data-window]")
     before = float(window.get_attribute("x") or 0)
     box = page.locator("[data-map]").bounding_box()

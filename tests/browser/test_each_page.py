@@ -25,12 +25,17 @@ ALIKE = {
     "/datasets/shop.grand/partition?key=",
 }
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-# Outside pictures, whose texts grow with them
+SMALLEST = 11  # pixels of a text
+# Of pictures as they are on the screen: with the size of their picture
+TEXT_SIZES = """(where) => [...document.querySelectorAll(`${where} text`)].filter(
+  (text) => text.checkVisibility()).map((text) =>
+  parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
+# Outside of pictures
 SMALL_TEXTS = """() => [...document.body.querySelectorAll("*")].filter((one) =>
   !one.closest("svg") && [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim())
   && one.checkVisibility() && parseFloat(getComputedStyle(one).fontSize) < 11)
   .map((one) => one.outerHTML.slice(0, 99))"""
-REQUESTS = 7  # the page, style, two scripts, two pictures, and one stream of events
+REQUESTS = 8  # the page, style, font, two scripts, two pictures, and one stream of events
 OF_AN_EDITOR = 4  # CodeMirror and two scripts, and a style of their own
 OF_A_QUERY = OF_AN_EDITOR + 1  # tables, and queries that are kept
 
@@ -47,6 +52,8 @@ def check_looks(page: Page) -> None:
                 "() => document.documentElement.scrollWidth - window.innerWidth"
             )
             assert too_wide <= 0, f"{page.url} scrolls sideways by {too_wide} at {wide}"
+            sizes = page.evaluate(TEXT_SIZES, ".mini")
+            assert min(sizes, default=SMALLEST) >= SMALLEST, (page.url, name)
     assert page.evaluate(SMALL_TEXTS) == [], page.url
 
 

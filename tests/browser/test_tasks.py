@@ -253,6 +253,7 @@ def retry_what_failed_last_night(user: User) -> None:
 
 def pause_a_dataset(user: User) -> None:
     user.palette("told", "shop.told")
+    user.click(user.page.get_by_label("More actions"))
     user.button("Pause")
     user.sees("paused", where="#head .state")
 

@@ -69,7 +69,7 @@ def test_tab_goes_from_skip_to_all_that_can_be_done_and_is_seen(signed_in: SignI
         )
         assert not there.startswith("unseen") or "<body" in there, there
         seen.add(there)
-    assert {"shop.orders", "shop.grand", "Blueprint", "Datasets", "This page as JSON"} <= seen
+    assert {"shop.orders", "shop.grand", "…", "Datasets", "Share / API"} <= seen
 
 
 def test_places_and_search_have_keys(signed_in: SignIn) -> None:
@@ -169,6 +169,7 @@ def test_a_wish_is_followed_and_taken_back(signed_in: SignIn) -> None:
     tab = Tab(signed_in().new_page())
     page = tab.page
     page.goto("/datasets/shop.told")
+    page.get_by_label("More actions").click()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("status").filter(has_text="It is paused")).to_be_visible()
     expect(page.locator("#head .state")).to_have_text("paused")
@@ -176,6 +177,7 @@ def test_a_wish_is_followed_and_taken_back(signed_in: SignIn) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("button", name="Take it back").click()
     expect(page.locator("#head .state")).to_have_text("up to date")
+    page.get_by_label("More actions").click()
     page.get_by_text("Recompute").first.click()
     expect(page.get_by_text("All of shop.told is computed once more")).to_be_visible()
     assert not tab.complaints
@@ -207,6 +209,7 @@ def test_pages_work_without_scripts(signed_in: SignIn) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("link", name="shop.dear").click()
     expect(page.locator("h1")).to_have_text("dear")
+    page.get_by_label("More actions").click()
     page.get_by_role("link", name="Graph", exact=True).click()
     page.locator("#n-shop\\.spent").click()
     expect(page.locator(".node.on")).to_have_attribute("data-name", "shop.spent")

@@ -1,5 +1,5 @@
 """Kills while messages arrive: the service, its workers and its drivers end at random moments, and
-each message is in each table once.
+each message is in each table and in the export once.
 
 `test_kafka_lane` and `test_crashes` kill at named places. Here the moment is by chance.
 """
@@ -13,14 +13,19 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.e2e.conftest import closing
 from tests.e2e.served import Served
+from tests.e2e.tables import by_deltalake
 from tests.e2e.workspace import Service, Workspace, until
 from tests.servers.kafka import Kafka
 from tests.slices import in_turn
@@ -28,17 +33,58 @@ from tests.slices import in_turn
 BLUEPRINT = """\
 dataflow: shop
 components:
-  orders: {{read: {{connector: kafka, servers: "{servers}", topic: {topic}, schema: "id INT", refresh: continuous}}}}
+  orders:
+    read:
+      connector: kafka
+      servers: "{servers}"
+      topic: {topic}
+      schema: "id INT, at TIMESTAMP"
+      refresh: continuous
   shards: {{transform: {{sql: "SELECT id % 4 AS shard, count(*) AS n, sum(id) AS total FROM orders GROUP BY id % 4"}}}}
+  paid:
+    transform:
+      sql: SELECT id, at FROM orders WHERE id % 5 > 0
+      inputs: {{orders: each}}
+  per_minute:
+    transform:
+      sql: >-
+        SELECT window(at, '1 minute').start AS minute, id % 4 AS shard,
+        count(*) AS n, sum(id) AS total
+        FROM paid GROUP BY window(at, '1 minute'), id % 4
+      partition_by: [{{minute: minute}}]
+  export: {{write: {{connector: delta, from: per_minute, path: export}}}}
 """
+START = datetime(2026, 3, 1, 10, tzinfo=UTC)
+RATE = 50  # messages for a second of event time
+# Each 70th message is five minutes late, so windows that are written change again
+LATE, LATE_S = 70, 300
+WINDOWS = """\
+SELECT time_bucket(INTERVAL 1 minute, "at") AS minute, id % 4 AS shard,
+count(*) AS n, sum(id) AS total
+FROM messages WHERE id % 5 > 0 GROUP BY ALL ORDER BY ALL
+"""
+COLUMNS = ("minute", "shard", "n", "total")
+CLAIMED = "SELECT key FROM tasks WHERE state = 'running' UNION ALL SELECT id FROM attempts"
 PARTITIONS = 2
 SHARDS = 4
 BURST = 50  # messages
 PAUSE_S = 0.1  # between two bursts
-COMMITS = "SELECT count(*) FROM events WHERE kind = 'dataset.committed' AND dataset = 'shop.shards'"
-MOST_COMMITS = 2  # between two kills
+COMMITS = (
+    "SELECT count(*) FROM events WHERE kind = 'dataset.committed' AND dataset = 'shop.per_minute'"
+)
+EVENTS = "SELECT coalesce(max(id), 0) FROM events"
+MOST_COMMITS, MOST_EVENTS = 2, 20  # between two kills
 CHILDREN = ("dataplane worker", "dataplane driver")
 SERVICE = "serve"
+
+
+def order_time(id: int) -> datetime:
+    late_s = LATE_S if id % LATE == 0 else 0
+    return START + timedelta(seconds=id // RATE - late_s)
+
+
+def order_text(id: int) -> bytes:
+    return f'{{"id": {id}, "at": "{order_time(id):%Y-%m-%dT%H:%M:%SZ}"}}'.encode()
 
 
 class Arrivals:
@@ -47,7 +93,8 @@ class Arrivals:
     def __init__(self, servers: str, topic: str) -> None:
         self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self._admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result()
-        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        settings = {"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True}
+        self._producer = Producer(settings)
         self._topic, self._stopped = topic, threading.Event()
         self._thread = threading.Thread(target=self._produce)
         self.count = 0
@@ -64,13 +111,14 @@ class Arrivals:
     def _produce(self) -> None:
         while not self._stopped.wait(PAUSE_S):
             for id in range(self.count, self.count + BURST):
-                self._producer.produce(self._topic, b'{"id": %d}' % id, partition=id % PARTITIONS)
+                self._producer.produce(self._topic, order_text(id), partition=id % PARTITIONS)
             self.count += BURST
             self._producer.flush()
 
 
 class Killing:
-    """One kill after the other, each after some more commits."""
+    """One kill after the other: half of them after more commits of windows, the others after a few
+    events of any kind, also while processes start and recover."""
 
     def __init__(self, workspace: Workspace, seed: int, kills: int) -> None:
         self.workspace, self.chance, self.left = workspace, random.Random(seed), kills
@@ -79,16 +127,27 @@ class Killing:
     def until_the_service_dies(self, service: Service) -> None:
         """Kill processes of this service; the last one is the service, or `left` is 0."""
         victim = ""
-        while self.left and victim != SERVICE:
-            self._await_commits(self.chance.randint(1, MOST_COMMITS))
-            victim = self._kill(service)
+        with service.client() as api:
+            while self.left and victim != SERVICE:
+                api.retry("shop")  # a task that several drivers died with waits for this
+                self._await_moment()
+                victim = self._kill(service)
 
-    def _await_commits(self, count: int) -> None:
-        wanted = self._commits() + count
-        until(lambda: self._commits() >= wanted, lambda: f"no {wanted} commits")
+    def _await_moment(self) -> None:
+        if self.chance.random() < 0.5:
+            self._await_more(COMMITS, self.chance.randint(1, MOST_COMMITS))
+        else:
+            self._await_more(EVENTS, self.chance.randint(1, MOST_EVENTS))
 
-    def _commits(self) -> int:
-        return int(self.workspace.query(COMMITS)[0][0])
+    def _await_more(self, count_query: str, count: int) -> None:
+        wanted = self._count(count_query) + count
+        until(
+            lambda: self._count(count_query) >= wanted,
+            lambda: f"{self._count(count_query)} of {wanted}: {count_query}",
+        )
+
+    def _count(self, count_query: str) -> int:
+        return int(self.workspace.query(count_query)[0][0])
 
     def _kill(self, service: Service) -> str:
         processes = self.workspace.processes()
@@ -128,19 +187,43 @@ def test_each_message_counts_once(tmp_path: Path, kafka: Kafka, seed: int, kills
                 with workspace.serving() as service:
                     killing.until_the_service_dies(service)
         with workspace.serving() as service, service.client() as api:
-            api.retry("shop")  # a task that several drivers died with waits for this
+            api.retry("shop")
             assert_complete(Served(workspace, service, api, "shop", reads=1), arrivals.count)
+            api.pause("shop")  # else a listing may be under way
+            until(lambda: not workspace.query(CLAIMED), lambda: str(workspace.query(CLAIMED)))
+            workspace.assert_tidy()
+            assert service.stop(signal.SIGTERM) == 0
+        workspace.assert_alone()
 
 
 def assert_complete(served: Served, count: int) -> None:
-    """Both tables are those of a computation from scratch over all messages."""
+    """All is at rest, and each table is that of a computation from scratch over all messages."""
     until(lambda: messages(served) >= count, lambda: f"{messages(served)} of {count} messages")
+    workspace = served.workspace
+    workspace.call("wait", served.flow, "--home", workspace.home)
     assert Counter(row["id"] for row in served.rows("orders")) == Counter(range(count))
     shards = [range(shard, count, SHARDS) for shard in range(SHARDS)]
     expected = [(shard, len(ids), sum(ids)) for shard, ids in enumerate(shards)]
     rows = served.rows("shards")
     assert sorted((row["shard"], row["n"], row["total"]) for row in rows) == expected
-    assert served.state("shards") == "up_to_date"
+    published = workspace.lake / "default" / served.flow / "per_minute"
+    windows = windows_from_scratch(count)
+    assert rows_of_table(published) == windows
+    assert rows_of_table(workspace.folder / "export") == windows
+
+
+def windows_from_scratch(count: int) -> list[tuple[Any, ...]]:
+    ids = range(count)
+    messages = pa.table({"id": ids, "at": [order_time(id) for id in ids]})
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("messages", messages)
+        return connection.execute(WINDOWS).fetchall()
+
+
+def rows_of_table(location: Path) -> list[tuple[Any, ...]]:
+    rows = by_deltalake(location).select(COLUMNS).to_pylist()
+    return sorted(tuple(row.values()) for row in rows)
 
 
 def messages(served: Served) -> int:

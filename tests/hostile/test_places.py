@@ -4,8 +4,9 @@ does not allow."""
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +18,7 @@ from dataplane.contract.schemas import struct_of
 from dataplane.listing.files import check_folder, list_files
 from dataplane.listing.version_cache import Versions
 from dataplane.storage.refused_places import Places
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 
@@ -216,6 +218,70 @@ def test_a_container_of_azure_is_one_by_all_its_names(
             with pytest.raises(TaskFailure, match="Headgate's lake"):
                 places.check_source(f"{name}/lake/x.csv")
         places.check_source("abfss://c@b.dfs.core.windows.net/lake/x.csv")
+
+
+@pytest.mark.parametrize("bucket", ["x@lakes", "lakes:443", "la\tkes", "lakes?x", "lakes#x"])
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_a_bucket_has_one_name(scheme: str, bucket: str) -> None:
+    """Clients open `lakes` by each of these names, of which the refused places know one."""
+    places = Places.of({"HEADGATE_LAKE": f"{scheme}://lakes/one"})
+    location = f"{scheme}://{bucket}/one/x.csv"
+    for check in (places.check_source, places.check_target):
+        with pytest.raises(TaskFailure, match="names no bucket"):
+            check(location)
+
+
+STORES = {
+    "http://127.0.0.1:9000": True,  # of AWS_ENDPOINT_URL
+    "https://s3.eu-west-1.amazonaws.com": True,
+    "https://s3-shop.us-east-1.elb.amazonaws.com": False,  # a load balancer of any customer
+    "https://minio.example:9000": True,  # of HEADGATE_SOURCES
+    "minio.example:9000": False,  # as a file it is below /, which is of HEADGATE_SOURCES
+    "https://minio.example:9001": False,
+    "http://minio.example:9000": False,
+}
+
+
+@pytest.mark.parametrize(("endpoint", "is_fine"), STORES.items())
+def test_own_keys_sign_for_stores_of_the_operator_alone(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str, is_fine: bool
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    monkeypatch.setenv("HEADGATE_SOURCES", "/, s3://shop, https://minio.example:9000")
+    monkeypatch.setenv("HEADGATE_SECRET_S_KEY", "key of a component")
+    place, keys = {"storage.endpoint": endpoint}, ("access_key_id", "secret_access_key")
+    declared = {f"storage.{key}": "secret://s/key" for key in keys}
+    if is_fine:
+        assert access_of(store_job(place)).endpoint == endpoint
+        return
+    with pytest.raises(TaskFailure, match="own keys of this worker sign for no store") as raised:
+        access_of(store_job(place))
+    assert raised.value.condition == "place-refused"
+    assert access_of(store_job(place | declared)).endpoint == endpoint
+    # Nor is it read with keys of the component, for the list does not name it
+    job: Any = {**listing("s3://shop/*.csv"), "settings": place | declared}
+    with pytest.raises(TaskFailure, match="HEADGATE_SOURCES does not name the store"):
+        list_files(job, Versions(), None, "")
+
+
+def store_job(settings: dict[str, str]) -> Any:
+    return {"settings": settings}
+
+
+def test_no_store_sees_the_keys_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADGATE_SOURCES", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAWORKER")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "session")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        endpoint = f"http://127.0.0.1:{server.getsockname()[1]}"
+        job: Any = {**listing("s3://shop/*.csv"), "settings": {"storage.endpoint": endpoint}}
+        with pytest.raises(TaskFailure, match="own keys of this worker"):
+            list_files(job, Versions(), None, "")
+        with pytest.raises(BlockingIOError):  # no client has connected
+            server.accept()
 
 
 def test_a_driver_reads_nothing_that_is_refused(home: Path, data: Path) -> None:

@@ -227,7 +227,7 @@ def test_what_is_in_the_way_is_told_in_words(data: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("HEADGATE_SECRET_S_ID", "nobody")
     monkeypatch.setenv("HEADGATE_SECRET_S_KEY", "wrong")
     assert failure(f"{data}/*.csv", settings=keys).condition == "credentials-refused"
-    away = failure(f"{data}/*.csv", settings={"storage.endpoint": "http://127.0.0.1:1"})
+    away = failure(f"{data}/*.csv", settings={**keys, "storage.endpoint": "http://127.0.0.1:1"})
     assert (away.condition, away.kind) == ("unreachable", "infrastructure")
 
 

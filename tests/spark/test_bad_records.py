@@ -134,3 +134,22 @@ def test_a_column_may_not_have_the_name_of_the_text(lake: Lake) -> None:
     task = {"columns": schema_of(lake.spark, "_record INT"), "objects": [source]}
     (result,) = lake.run("parse", quarantining("csv"), [task])
     assert failed(result)["condition"] == "RESERVED_COLUMN"
+
+
+@pytest.mark.parametrize("name", ["__headgate_record", "__Headgate_file"])
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_a_column_may_not_have_a_name_of_the_reader(
+    lake: Lake, name: str, is_declared: bool
+) -> None:
+    """It would be overwritten; also where the dataset leaves the file's column out."""
+    sources = [
+        lake.source("a.csv", f"a,{name}\n1,2\n", ["a", name]),
+        lake.source("b.csv", "a\n1\n", ["a"]),
+    ]
+    columns = schema_of(lake.spark, f"a INT, `{name}` INT" if is_declared else "a INT")
+    tasks = [{"columns": columns, "objects": [source]} for source in sources]
+    reserved, sound = lake.run("parse", quarantining("csv"), tasks)
+    error = failed(reserved)
+    assert error["condition"] == "RESERVED_COLUMN"
+    assert "a.csv has the column" in error["message"]
+    assert (sound["state"] == "done") != is_declared

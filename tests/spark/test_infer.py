@@ -259,7 +259,7 @@ BROKEN = [
     ("a.json", JSON_LINES.encode("utf-16"), {"encoding": "UTF-16"}, "save the files in UTF-8"),
     ("b.json", JSON_LINES.encode("utf-16-le"), {"encoding": "UTF-16LE"}, "write `lineSep: "),
     ("c.json", JSON_LINES.encode("utf-16"), {}, "line 1 is not utf-8"),
-    ("d.json", b'{"a": 1}\n{"a": \n', {}, "malformed record: "),
+    ("d.json", b'{"a": 1}\n{"a": \n', {}, "malformed record (with `schema:`, `on_bad_record`"),
     ("e.csv.gz", b"\x1f\x8b\x08broken", {}, "the file cannot be read: "),
     (
         "f.csv",

@@ -10,11 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable, convert_to_deltalake, write_deltalake
 
+from dataplane.connectors.delta.delta_listing import partitions
 from dataplane.connectors.files.linking import _is_as_written
 from dataplane.fragments.arrow import arrow_schema
 from tests.spark.conftest import Lake, done, failed, read, schema_of
 from tests.unit.lake.tables import struct
+from tests.unit.listing.location import list_job
 
 COLUMNS = pa.schema([("k", pa.int64()), ("s", pa.string())])
 GZIP = b"\x1f\x8b"  # begins each page
@@ -81,6 +84,57 @@ def test_jobs_whose_rows_are_not_those_of_files_link_none(lake: Lake) -> None:
     (result,) = parsed(lake, {**LINKED, "sort_by": ["s"]}, source)
     assert [row["k"] for row in lake.rows(result)] == [1, None]
     assert not file_of(lake, result).name.startswith("source-")
+
+
+def delta_job(root: Path, *, link: bool) -> dict[str, Any]:
+    settings = {"link": True} if link else {}
+    return {**read("delta", settings=settings), "connector": "delta", "location": str(root)}
+
+
+def delta_task(lake: Lake, root: Path) -> dict[str, Any]:
+    """The task of a table whose files are linked."""
+    job = list_job(root, connector="delta", settings={"link": True})
+    [partition] = partitions(job)
+    columns = schema_of(lake.spark, "k BIGINT, s STRING")
+    return {"columns": columns, "objects": partition["objects"]}
+
+
+def test_files_of_a_delta_table_are_linked(lake: Lake, tmp_path: Path) -> None:
+    for k in (1, 2):
+        rows = pa.Table.from_pylist([{"k": k, "s": "x"}], schema=COLUMNS)
+        write_deltalake(str(tmp_path), rows, mode="append")
+    tasks = [delta_task(lake, tmp_path)]
+    [as_read] = lake.run("parse", delta_job(tmp_path, link=False), tasks)
+    [taken] = lake.run("parse", delta_job(tmp_path, link=True), tasks)
+    assert done(taken)["content"] == done(as_read)["content"]
+    bodies = {(lake.root / file["path"]).read_bytes() for file in done(taken)["files"]}
+    assert bodies == {Path(uri).read_bytes() for uri in DeltaTable(tmp_path).file_uris()}
+
+
+def test_a_damaged_file_of_a_delta_table_is_the_readers_to_judge(
+    lake: Lake, tmp_path: Path
+) -> None:
+    file = tmp_path / "a.parquet"
+    file.write_bytes(parquet(compression="GZIP"))
+    convert_to_deltalake(str(tmp_path))
+    task = delta_task(lake, tmp_path)
+    file.write_bytes(file.read_bytes().replace(GZIP, bytes(2)))
+    [result] = lake.run("parse", delta_job(tmp_path, link=True), [task])
+    assert failed(result)["kind"] == "user"
+    assert not list(lake.root.rglob("source-*"))
+
+
+def test_a_delta_table_that_was_vacuumed_meanwhile_is_listed_again(
+    lake: Lake, tmp_path: Path
+) -> None:
+    rows = pa.Table.from_pylist([{"k": 1, "s": "x"}], schema=COLUMNS)
+    write_deltalake(str(tmp_path), rows)
+    task = delta_task(lake, tmp_path)
+    write_deltalake(str(tmp_path), rows, mode="overwrite")
+    DeltaTable(tmp_path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    [result] = lake.run("parse", delta_job(tmp_path, link=True), [task])
+    assert result["state"] == "void"
+    assert not list(lake.root.rglob("*.parquet"))
 
 
 def marked(marks: dict[str, str]) -> pa.Schema:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkValueError
 
 from dataplane.fragments.attempt import Cancelled
+from dataplane.spark.spark_errors import explain
 from dataplane.transform.bundle import opened
 from tests.spark.conftest import (
     Lake,
@@ -259,6 +261,11 @@ def test_an_error_on_a_python_worker_leads_to_the_helpers_line(lake: Lake) -> No
     error = failed(result)
     assert (error["kind"], error["file"], error["line"]) == ("user", "flow/tools.py", 2)
     assert "ZeroDivisionError" in error["message"]
+
+
+def test_an_error_of_pyspark_without_a_condition_names_its_class() -> None:
+    error = explain(PySparkValueError("nope"))  # as `row["nope"]` raises it
+    assert (error["kind"], error["message"]) == ("user", "PySparkValueError: nope")
 
 
 def test_one_failing_task_leaves_the_others(lake: Lake) -> None:

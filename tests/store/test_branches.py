@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.core.errors import BranchExists, NotFound, StaleRevision, StaleState
+from controlplane.core.errors import (
+    BranchExists,
+    NotFound,
+    StaleRevision,
+    StaleState,
+    TooManyRanges,
+)
 from controlplane.core.model import change_marks
-from controlplane.core.model.forces import number_at
+from controlplane.core.model.forces import MOST_RANGES, number_at
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import unknown_table
 from controlplane.core.model.shares import SharedTable
@@ -356,6 +362,36 @@ def test_ranges_of_two_branches_are_joined(forked: World) -> None:
         ranges, number = tx.blueprints.forced_ranges(), tx.blueprints.forces("main")[DAILY]
     numbers = {key: number_at(ranges, number, key) for key in ("d0", "d1", "d2", "d4", "d6")}
     assert numbers == {"d0": 0, "d1": later, "d2": of_main, "d4": of_dev, "d6": newest}
+
+
+def test_ranges_go_once_no_branch_sees_them(forked: World) -> None:
+    with forked.begin() as tx:
+        of_main = tx.blueprints.force_range("main", DAILY, "d1", "d1")
+        of_dev = tx.blueprints.force_range("dev", DAILY, "d2", "d2")
+        tx.branches.pin("dev")
+    with forked.begin() as tx:
+        assert tx.blueprints.drop_ranges() == 0
+        tx.blueprints.force("main", [DAILY])
+    with forked.begin() as tx:
+        assert tx.blueprints.drop_ranges() == 0  # `dev` is pinned, and sees the range of main
+        assert tx.blueprints.forced_ranges().keys() == {of_main, of_dev}
+        tx.branches.drop("dev")
+    with forked.begin() as tx:
+        assert tx.blueprints.drop_ranges() == 2
+        assert not tx.blueprints.forced_ranges()
+
+
+def test_a_merge_makes_no_chain_that_is_longer_than_those_of_branches(forked: World) -> None:
+    with forked.begin() as tx:
+        tx.blueprints.force_range("dev", DAILY, "c", "c")  # from now on `dev` has its own ranges
+        for at in range(MOST_RANGES):
+            tx.blueprints.force_range("main", DAILY, f"m{at}", f"m{at}")
+        newest = tx.blueprints.force_range("dev", DAILY, "d", "d")
+        with pytest.raises(TooManyRanges, match="headgate refresh DATASET --force"):
+            tx.blueprints.bring_forces("main", {DAILY: newest})
+        whole = tx.blueprints.force("dev", [DAILY])
+        tx.blueprints.bring_forces("main", {DAILY: whole})
+        assert tx.blueprints.forces("main") == {DAILY: whole}
 
 
 def test_each_partition_keeps_the_newest_number_of_two_branches(forked: World) -> None:

@@ -20,6 +20,7 @@ def test_what_is_known_of_columns_comes_back(world: World) -> None:
         tx.listings.put(known)
         tx.listings.put(listing(2))
         assert tx.listings.get([d(1), d(2)]) == {d(1): known, d(2): listing(2)}
+        assert tx.listings.locked([d(2), d(1), d(3)]) == tx.listings.get([d(1), d(2)])
 
 
 def test_a_confirmed_listing_is_as_it_was(world: World) -> None:

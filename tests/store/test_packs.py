@@ -9,7 +9,7 @@ looks for one value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -39,7 +39,7 @@ from controlplane.reconciler.packing import Packing
 from controlplane.store import open_store, upgrade
 from dataplane.contract.claims import CONTRACT, PackClaim, PackTask
 from dataplane.contract.identity import EMPTY, Content, fragment_id
-from dataplane.contract.results import TaskResult
+from dataplane.contract.results import FileEntry, TaskResult
 from dataplane.contract.schemas import Schema, field_of, struct_of
 from dataplane.fragments.statistics import file_entry
 from dataplane.storage.lake import LocalLake
@@ -507,6 +507,86 @@ def published(place: Place, version: int | None = None) -> list[tuple[int, ...]]
 
 
 def data_changes(place: Place, version: int) -> list[bool]:
-    log = place.root / f"default/shop/sales/_delta_log/{version:020}.json"
+    log = place.root / f"{place.namespace}/shop/sales/_delta_log/{version:020}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
     return [e[kind]["dataChange"] for e in entries for kind in ("add", "remove") if kind in e]
+
+
+def test_rolled_up_slices_move_no_file_and_are_packed(place: Place) -> None:
+    """A fragment of many files takes the place of the fragments that it has the files of."""
+    slices = [place.fragment(n) for n in range(packs.FEWEST)]
+    content = reduce(Content.plus, (part.content for part in slices), EMPTY)
+    files = tuple(file for part in slices for file in part.files)
+    united = replace(slices[-1], id=fragment_id(SCHEMA, content), content=content, files=files)
+    names = [f"{n:012}" for n in range(1, packs.FEWEST + 1)]
+    publisher = DeltaPublisher(str(place.root))
+    old = place.commit(list(zip(names, slices, strict=True)))
+    version = publish.publish(place.store, place.namespace, old, publisher)
+    rows = place.rows(old)
+    removed: list[tuple[str, Fragment | None]] = [(name, None) for name in names]
+    new = place.commit(sorted([*removed, (f"{names[0]}-{names[-1]}", united)]))
+    assert publish.publish(place.store, place.namespace, new, publisher) == version
+    assert (new.partitions, place.rows(new)) == (1, rows)
+    quiet = replace(new, at=new.at - packs.QUIET_S)
+    [task] = place.due(quiet).tasks
+    assert slots(task)[""] == [united.id.hex()]
+    place.ask(quiet)
+    assert place.pack() == 1
+    assert (len(place.files(new)), place.rows(new)) == (4, rows)
+    assert place.fsck() == set()
+
+
+def entries_of(parts: Mapping[str, Fragment]) -> list[tree.Entry]:
+    return [tree.Entry(key, part.id, part.content) for key, part in sorted(parts.items())]
+
+
+def test_a_span_of_many_small_files_is_a_pack_of_its_own(place: Place) -> None:
+    """The pack of the first span stays once the leaf has a second one."""
+    file: FileEntry = {"path": "f", "size": 1, "rows": 1, "stats": {}}
+    spans = {
+        f"{n:012}-{n + 99:012}": replace(place.fragment(n), files=(file,) * packs.FEWEST)
+        for n in (1, 101)
+    }
+    first = dict(list(spans.items())[:1])
+    by_id = {part.id: part for part in spans.values()}
+    [own] = packs.packs_of(entries_of(first), by_id)
+    assert own.members == (next(iter(first.values())).id,)
+    assert own in packs.packs_of(entries_of(spans), by_id)
+    large: FileEntry = {**file, "size": packs.SMALL_BYTES + 1}
+    key, span = next(iter(spans.items()))
+    parts = {key: replace(span, files=(large,) * packs.FEWEST)}
+    assert packs.packs_of(entries_of(parts), {span.id: parts[key]}) == ()
+
+
+def test_packs_of_other_tables_are_those_of_earlier_versions(place: Place) -> None:
+    """Fragments with many files count as one each, small or not."""
+    file: FileEntry = {"path": "f", "size": 1_000, "rows": 1, "stats": {}}
+    large: FileEntry = {**file, "size": packs.SMALL_BYTES}
+    parts = {f"k{n:02}": place.fragment(n) for n in range(packs.FEWEST - 1)}
+    parts["many"] = replace(place.fragment(98), files=(file,) * packs.FEWEST)
+    parts["wide"] = replace(place.fragment(99), files=(large,) * packs.FEWEST)
+    by_id = {part.id: part for part in parts.values()}
+    few = {key: part for key, part in parts.items() if key > "k00"}
+    assert packs.packs_of(entries_of(few), by_id) == ()
+    [pack] = packs.packs_of(entries_of(parts), by_id)
+    assert pack.id.hex() == "555374d236392f82b99629f8631765600610222627a8b23b99a6282c0d7d0bee"
+    assert len(pack.members) == packs.FEWEST
+
+
+def test_a_span_with_files_of_its_own_is_a_commit_of_layout(place: Place) -> None:
+    """As where two slices have equal rows, so that the span is computed. The next slice is new."""
+    slices = [place.fragment(n) for n in range(2)]
+    names = [f"{n:012}" for n in (1, 2, 3)]
+    publisher = DeltaPublisher(str(place.root))
+    old = place.commit(list(zip(names, slices, strict=False)))
+    version = publish.publish(place.store, place.namespace, old, publisher)
+    paths = [file["path"] for part in slices for file in part.files]
+    rows = [row for path in paths for row in pq.read_table(place.root / path).to_pylist()]
+    span = place.write(rows, f"{9:032}", d(9).hex()[:32], 1)
+    changes: list[tuple[str, Fragment | None]] = [(name, None) for name in names[:2]]
+    changes += [(f"{names[0]}-{names[1]}", span), (names[2], place.fragment(3))]
+    new = place.commit(sorted(changes))
+    assert publish.publish(place.store, place.namespace, new, publisher) == version + 2
+    assert data_changes(place, version + 1) == [False, False, False]
+    assert data_changes(place, version + 2) == [True]
+    assert len(place.files(new)) == 2

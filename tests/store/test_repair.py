@@ -3,7 +3,7 @@ it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from controlplane.core import tree
 from controlplane.core.model.states import LOST, Consumed, PartialState, State
 from controlplane.core.model.tasks import Fragment
 from controlplane.operations.upkeep import repair as repairing
+from controlplane.operations.upkeep.fsck import RowCheck
 from controlplane.operations.upkeep.repair import Repaired, repair
 from controlplane.ports.store import Tx
 from dataplane.contract.results import FileEntry
@@ -188,3 +189,29 @@ def test_so_many_at_a_time(world: World, lake: MemoryLake, monkeypatch: pytest.M
     assert repair(world.store, world.namespace, lake).fragments == 10
     with world.read() as tx:
         assert tx.traces.hits([d(n) for n in range(41)]).keys() == {d(40)}
+
+
+def test_a_damaged_file_is_given_up_in_all_fragments_that_have_it(world: World) -> None:
+    """A span has the files of its slices, and the home of the last one alone."""
+    slices = [made(1), replace(made(2), home="flights.other")]
+    files = tuple(file for part in slices for file in part.files)
+    span = replace(made(3), files=files, home="flights.other")
+    lake = MemoryLake()
+    lake.objects.update({file["path"]: b"12345" for file in files})
+    with world.begin() as tx:
+        tx.traces.put([], [*slices, span])
+
+    def damages(fragments: Iterable[Fragment]) -> Iterator[tuple[Fragment, str, str]]:
+        damaged_path = files[0]["path"]
+        for of in fragments:
+            if any(file["path"] == damaged_path for file in of.files):
+                yield of, damaged_path, "it has other rows"
+
+    for home in ("flights.other", "flights.daily"):
+        with world.begin() as tx:
+            tx.traces.put([], [*slices, span])
+        repair(world.store, world.namespace, lake, RowCheck(damages, home))
+        with world.read() as tx:
+            stored = tx.traces.stored([part.id for part in (*slices, span)])
+        statuses = [stored[part.id].status == "stored" for part in (*slices, span)]
+        assert statuses == [False, True, False], home

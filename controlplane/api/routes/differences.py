@@ -9,6 +9,7 @@ from fastapi import Path, Query
 from controlplane.api import auth
 from controlplane.api.calls import (
     DATASET,
+    NO_DATASET,
     Branch,
     Call,
     Called,
@@ -62,7 +63,7 @@ async def branches(
             call, lambda: _branches(call, branch, other, after, limit), may_wait=False
         )
     if not DATASET.fullmatch(dataset) or not call.has(dataset=dataset):
-        raise NotFound("there is no dataset of this name")
+        raise NotFound(NO_DATASET)
     diff_request = _diff_request(call, after, limit, partition, timeout_s if rows else None, key)
 
     def work() -> JsonAnswer[BranchDifference | DataDifference]:

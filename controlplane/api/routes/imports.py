@@ -8,7 +8,14 @@ from functools import partial
 from pydantic import Field
 
 from controlplane.api import auth
-from controlplane.api.calls import Branch, ClosedBody, JsonAnswer, Overriding, answer
+from controlplane.api.calls import (
+    NO_DATASET,
+    Branch,
+    ClosedBody,
+    JsonAnswer,
+    Overriding,
+    answer,
+)
 from controlplane.api.looks import LISTED_S, Timeout, answered, waiting
 from controlplane.core import rest
 from controlplane.core.errors import NotFound
@@ -50,7 +57,7 @@ def _proceed(
 ) -> JsonAnswer[ImportAnswer]:
     target = call.target(options.target)
     if target is None or "." not in target:
-        raise NotFound("there is no dataset of this name")
+        raise NotFound(NO_DATASET)
     key = tuple(options.key)
     request = ImportRequest(branch, target, options.source, key, options.verify, options.link)
     questions = partial(table_import.questions, call.context, branch, target)

@@ -12,10 +12,12 @@ from controlplane.core.blueprint.common_keys import (
     WRITE_CONNECTOR,
     section,
 )
-from controlplane.core.blueprint.model import Read, Write
+from controlplane.core.blueprint.model import Read, Settings, Write
 from controlplane.core.blueprint.section_keys import Fields, Key, Nested, Section
 from controlplane.core.blueprint.source_refresh import report_unwatched
+from controlplane.core.blueprint.storage import LINK_FILES
 from controlplane.core.blueprint.value_kinds import Flag, Fraction, Reading, Text, Whole
+from dataplane.contract.jobs import LINK
 
 PATH = Key(
     "path",
@@ -58,11 +60,13 @@ DELETES = Key(
 def _read(fields: Fields, reading: Reading) -> Read:
     report_unwatched(fields[FOLDER_REFRESH], fields[PATH], fields, reading)
     version, is_feed = fields[VERSION], fields[CHANGES]
-    for loss in fields.present((DELETES,)) if is_feed else ():
+    for loss in fields.present((DELETES, LINK_FILES)) if is_feed else ():
         message = f"{loss.text!r} cannot stand beside changes, which are only added"
         reading.problems.add(loss.place, "conflicting-keys", message, "remove it")
     schema = fields[SCHEMA]
-    settings = () if version is None else (("start" if is_feed else "version", version),)
+    settings: Settings = ((LINK, True),) if fields[LINK_FILES] else ()
+    if version is not None:
+        settings = (*settings, ("start" if is_feed else "version", version))
     return Read(
         connector="delta",
         path=fields[PATH],
@@ -82,7 +86,17 @@ def _read(fields: Fields, reading: Reading) -> Read:
 
 READ = Nested(
     section(
-        (READ_CONNECTOR, PATH, VERSION, CHANGES, SCHEMA, FOLDER_REFRESH, SCHEMA_CHANGE, DELETES)
+        (
+            READ_CONNECTOR,
+            PATH,
+            VERSION,
+            CHANGES,
+            LINK_FILES,
+            SCHEMA,
+            FOLDER_REFRESH,
+            SCHEMA_CHANGE,
+            DELETES,
+        )
     ),
     _read,
 )

@@ -106,13 +106,22 @@ class Section:
                 reading.problems.add(key.place, "not-supported", message, "remove it for now")
             elif key.text not in names:
                 hint = (
-                    reading.problems.guess(key.text, sorted(names))
+                    self._hint_of_body(key.text, entries)
+                    or reading.problems.guess(key.text, sorted(names))
                     or f"known here: {', '.join(sorted(names))}"
                 )
                 reading.problems.add(
                     key.place, "unknown-key", f"there is no key {shown(key.text)} here", hint
                 )
         self._report_choice(entries, reading)
+
+    def _hint_of_body(self, word: str, entries: Entries) -> str:
+        """Where a key stands beside the body that has it: `refresh` beside `read`."""
+        for key in self.keys:
+            is_body = key.name in self.one_of and entries.get(key.name) is not None
+            if is_body and word in _property_names(key.kind.schema()):
+                return f"it is a key of {key.name}: indent it below {key.name}"
+        return ""
 
     def _is_later(self, entries: Entries) -> bool:
         """Whether the first key's value belongs to a later release: then nothing is known of the
@@ -187,3 +196,11 @@ class Nested(Generic[T]):
 
     def schema(self) -> JsonSchema:
         return self.section.schema()
+
+
+def _property_names(schema: JsonSchema) -> set[str]:
+    """The names of the properties of an object, or of all its alternatives."""
+    names = set(schema.get("properties", ()))
+    for alternative in schema.get("oneOf", ()):
+        names |= _property_names(alternative)
+    return names

@@ -11,8 +11,8 @@ from controlplane.core.blueprint.model import QUARANTINE
 from controlplane.core.blueprint.problems import did_you_mean, shown
 from controlplane.core.blueprint.value_kinds import Check, Fault
 from dataplane.contract.globs import GLOB_CHARACTERS, braces_fault
+from dataplane.contract.hosts import BUCKET, names_link_local
 from dataplane.contract.hosts import REFUSED as LINK_LOCAL
-from dataplane.contract.hosts import names_link_local
 from dataplane.contract.limits import SYSTEM_PLACES
 
 NAME: Final = "[a-z][a-z0-9_]*"
@@ -29,6 +29,7 @@ SERVERS: Final = (
     "sftp",
 )  # from which files are read, and to which none are written
 STORES: Final = ("s3", "gs", "abfs", "abfss")  # schemes of object stores that files are read from
+CONTAINERS: Final = ("abfs", "abfss")
 
 
 def name(text: str) -> Fault | None:
@@ -138,7 +139,9 @@ def source_path(text: str) -> Fault | None:
     if not rest or scheme not in STORES:
         return path(text)
     bucket, _, below = rest.partition("/")
-    if not re.fullmatch(r"[A-Za-z0-9._@-]+", bucket):
+    # A container of Azure stands before its account: container@account.dfs.core.windows.net
+    bucket_name = bucket.replace("@", "") if scheme in CONTAINERS else bucket
+    if not BUCKET.fullmatch(bucket_name):
         return Fault(
             "invalid-path",
             f"{shown(bucket)} names no bucket",

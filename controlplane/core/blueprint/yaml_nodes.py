@@ -162,9 +162,10 @@ def _block_place(scalar: Scalar, document: YamlDocument) -> TextPlace:
         if text.strip()
     )
     source, text = next(full_lines, ("", ""))
-    indent = _indent(source) - (_indent(text) if scalar.style == "|" else 0)
+    indent = indent_of(source) - (indent_of(text) if scalar.style == "|" else 0)
     return TextPlace(scalar.place.file, line, max(indent, 0) + 1, exact=scalar.style == "|")
 
 
-def _indent(line: str) -> int:
+def indent_of(line: str) -> int:
+    """The spaces at its start."""
     return len(line) - len(line.lstrip(" "))

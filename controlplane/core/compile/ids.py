@@ -199,6 +199,11 @@ def run_key(task: bytes) -> bytes:
     return digest("run/1", task=task)
 
 
+def members_key(span: bytes) -> bytes:
+    """Memory of the slices that a span is made of, by the id of its source or fragment."""
+    return digest("members/1", span=span)
+
+
 def job_id(body: StoredJob) -> bytes:
     return digest("job/1", body=body)
 

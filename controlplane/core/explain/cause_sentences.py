@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import assert_never
 
 from controlplane.core.compile.nodes import Source, Transform
 from controlplane.core.explain.change_authors import Audit
 from controlplane.core.explain.steps import Differences
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import Cause
 from dataplane.contract.keys import plain_key
 
@@ -44,9 +46,22 @@ def headline(roots: Sequence[str]) -> str:
 def of_objects(node: Source, differing: Differences, *, is_edited: bool = False) -> str:
     """`c/1.csv changed`; `5 files are new: a.csv, b.csv, c.csv, ...`. `is_edited`: the dataflow
     was, so that a file which is left out may be there still."""
+    spans = [key for key in differing.new if is_span(key)]
+    if spans and node.read.connector == "kafka":  # a file may have such a name, too
+        return _rolled_up(node, differing, spans)
     left_out = _unread(node, differing) if is_edited else _removed(node, differing)
     parts = [_new(node, differing), _changed(node, differing), left_out]
     return and_list([part for part in parts if part])
+
+
+def _rolled_up(node: Source, differing: Differences, spans: Sequence[str]) -> str:
+    """Slices are gone for no other reason, and more may be new."""
+    slices = [key for key in differing.new if not is_span(key)]
+    words = f"slices of {node.dataset} were rolled up: {and_list(spans[:NAMED])}"
+    if len(spans) > NAMED:
+        words = f"{words}, ..."
+    new = _new(node, replace(differing, new=slices))
+    return f"{words}; {new}" if new else words
 
 
 def _new(node: Source, differing: Differences) -> str:

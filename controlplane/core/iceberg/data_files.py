@@ -14,7 +14,7 @@ from typing import Final
 
 from controlplane.core.iceberg.iceberg_schema import IcebergSchema
 from controlplane.core.records import pruning
-from controlplane.core.records.pruning import Bound
+from dataplane.contract.predicates import PlainValue
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Json, Schema, Type
 
@@ -56,7 +56,7 @@ def _columns(schema: Schema, fields: IcebergSchema) -> Iterator[tuple[str, Type,
             yield field["name"], field["type"], id
 
 
-def as_bytes(bound: Bound | None, kind: Type) -> bytes | None:
+def as_bytes(bound: PlainValue | None, kind: Type) -> bytes | None:
     """A single value in binary; None where it has none.
     https://iceberg.apache.org/spec/#appendix-d-single-value-serialization"""
     try:
@@ -65,7 +65,7 @@ def as_bytes(bound: Bound | None, kind: Type) -> bytes | None:
         return None
 
 
-def _as_bytes(bound: Bound, kind: Type) -> bytes | None:
+def _as_bytes(bound: PlainValue, kind: Type) -> bytes | None:
     match bound:
         case bool():
             return b"\x01" if bound else b"\x00"

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta
+from operator import attrgetter
 from typing import Final
 
-from controlplane.core.records import pruning
 from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.predicates import (
     Column,
@@ -41,16 +41,6 @@ _NUMBER: Final = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 def condition_of(expression: Json, schema: Schema) -> Condition:
     """A condition that is true wherever the filter is."""
     return _condition(expression, field_types(schema), 0, negated=False)
-
-
-def comparisons(condition: Condition) -> int:
-    """How many there are in a condition, at most: what it costs to look at one file."""
-    match condition:
-        case PredicateCall("in", arguments):
-            return len(arguments)
-        case PredicateCall(_, arguments):
-            return 1 + sum(map(comparisons, arguments))
-    return 0
 
 
 def _condition(node: Json, types: dict[str, Type], depth: int, *, negated: bool) -> Condition:
@@ -95,7 +85,7 @@ def _among(term: Column, constants: list[PredicateValue]) -> Condition:
     """Whether a column has one of these; of many, whether it is between the least and greatest."""
     if len(constants) <= MOST_VALUES:
         return PredicateCall("in", (term, *constants))
-    ordered = sorted(constants, key=pruning.plain)  # type: ignore[arg-type]  # of one type
+    ordered = sorted(constants, key=attrgetter("plain"))  # all are of one type
     ends = PredicateCall("ge", (term, ordered[0])), PredicateCall("le", (term, ordered[-1]))
     return PredicateCall("and", ends)
 

@@ -86,7 +86,7 @@ def merge_dataflow(
         or parts[1] is None
         or len(parts[0].indents | parts[1].indents) > 1
     ):
-        return Merged(ours.text, conflicts=(_whole_conflict("not_mergeable", base, ours, theirs),))
+        return Merged(ours.text, conflicts=(_whole_conflict(base, ours, theirs),))
     merge_of = _TextMerge(
         base, ours, theirs, take or {}, before=before, mine=parts[0], other=parts[1]
     )
@@ -107,11 +107,11 @@ def _other_in(theirs: Revision, ours: Revision) -> tuple[str, ...]:
     return tuple(name for name, meaning in new.items() if old.get(name) != meaning)
 
 
-def _whole_conflict(
-    kind: ConflictKind, base: Revision | None, ours: Revision, theirs: Revision
-) -> Conflict:
+def _whole_conflict(base: Revision | None, ours: Revision, theirs: Revision) -> Conflict:
     before = Version(1, 1, base.text) if base else None
-    return Conflict(WHOLE, kind, before, Version(1, 1, ours.text), Version(1, 1, theirs.text))
+    return Conflict(
+        WHOLE, "not_mergeable", before, Version(1, 1, ours.text), Version(1, 1, theirs.text)
+    )
 
 
 def _by_uid(parts: BlueprintParts, revision: Revision | None) -> Components:
@@ -155,7 +155,7 @@ class _TextMerge:
         text = BlueprintParts(head, components, tail).text
         imported = tuple(_imported(outcome, ours))
         if not self._conflicts and definitions(text, files) != _expected(components):
-            conflict = _whole_conflict("not_mergeable", self._base, self._ours, self._theirs)
+            conflict = _whole_conflict(self._base, self._ours, self._theirs)
             self._conflicts.append(conflict)
         newest = identities.newest(self._ours.uids, self._theirs.uids)
         uids = {part.name: newest.get(uid, uid) for uid, part in outcome.components.items()}

@@ -33,6 +33,10 @@ class Token:
         """The one in which it means anything."""
         return namespaces.of_id(self.id)
 
+    def is_live(self, now: float) -> bool:
+        """Whether it is neither revoked nor expired. Its maker may have ended."""
+        return not self.revoked and (self.expires is None or self.expires > now)
+
     @property
     def principal(self) -> Principal:
         """What it may do through the API for people and programs."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from controlplane.core.errors import TooManyRanges
 
 MOST_RANGES: Final = 100  # of a dataset since it was forced as a whole
 
@@ -62,7 +64,7 @@ def chain(ranges: Mapping[int, ForcedRange], number: int) -> dict[int, ForcedRan
 
 def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
     """What two numbers of a dataset stand for together: each partition has the newest number that
-    it has in either. `other` is the newer one."""
+    it has in either. `other` is the newer one. Raises TooManyRanges."""
     of_own, of_other = chain(ranges, own), chain(ranges, other)
     base_of_own = _outside_ranges(of_own, own)
     base_of_other = _outside_ranges(of_other, other)
@@ -70,7 +72,18 @@ def joined(ranges: Mapping[int, ForcedRange], own: int, other: int) -> Joined:
         return Joined(other, ())
     base = max(base_of_own, base_of_other)
     newer = {f.number: f for f in (*of_own.values(), *of_other.values()) if f.number > base}
+    if len(newer) > MOST_RANGES:
+        raise TooManyRanges(
+            f"more than {MOST_RANGES} ranges of a dataset were computed again in both branches:"
+            " compute it as a whole once in the branch to merge (headgate refresh DATASET --force)"
+        )
     return Joined(base, tuple(newer[number] for number in sorted(newer)))
+
+
+def unused(ranges: Mapping[int, ForcedRange], numbers: Iterable[int]) -> set[int]:
+    """Ranges that none of these numbers of datasets stands for."""
+    chains = [chain(ranges, number) for number in numbers]
+    return ranges.keys() - set().union(*chains)
 
 
 def _outside_ranges(by_number: Mapping[int, ForcedRange], number: int) -> int:

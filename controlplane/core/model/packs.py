@@ -17,6 +17,7 @@ from itertools import chain
 
 from controlplane.core.compile import ids
 from controlplane.core.model.jobs import FragmentsSpec
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.tasks import Fragment, Task
 from controlplane.core.tree import Entry
 from dataplane.contract.identity import EMPTY, Content, pack_id, schema_id
@@ -24,7 +25,7 @@ from dataplane.contract.jobs import PackJob
 from dataplane.contract.schemas import Schema
 
 SMALL_BYTES = 4 << 20  # of a fragment's files, up to which it is packed
-FEWEST = 16  # fragments in a pack
+FEWEST = 16  # fragments in a pack, or files of a span
 # Of members in one file of a pack; readers skip files by their statistics, so
 FILE_BYTES = 64 << 20
 SORTED_FILE_BYTES = 16 << 20  # files of sorted rows are smaller
@@ -46,17 +47,24 @@ class Pack:
 
 
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
-    """The packs of one leaf: one for each schema that enough of its small fragments have."""
+    """The packs of one leaf: one for each schema that enough of its small fragments have; and one
+    for each span of rolled-up slices that has enough small files, so that the next span of the leaf
+    leaves it as it is."""
     # By the schema as an object: stores give one for equal ones
     groups: dict[int, list[Fragment]] = {}
+    spans: dict[bytes, list[Fragment]] = {}
     for entry in entries:
         fragment = fragments[entry.fragment]
-        if 0 < size_of(fragment) <= SMALL_BYTES:
+        if is_span(entry.key) and len(fragment.files) >= FEWEST:
+            if 0 < size_of(fragment) <= SMALL_BYTES * len(fragment.files):
+                spans.setdefault(fragment.id, []).append(fragment)
+        elif 0 < size_of(fragment) <= SMALL_BYTES:
             groups.setdefault(id(fragment.schema), []).append(fragment)
     by_schema: dict[bytes, list[Fragment]] = {}
     for members in groups.values():
         by_schema.setdefault(schema_id(members[0].schema), []).extend(members)
-    return tuple(_pack(members) for members in by_schema.values() if len(members) >= FEWEST)
+    small = [members for members in by_schema.values() if len(members) >= FEWEST]
+    return tuple(map(_pack, [*small, *spans.values()]))
 
 
 def size_of(fragment: Fragment) -> int:

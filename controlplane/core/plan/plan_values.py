@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from controlplane.core import tree
@@ -17,6 +17,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.memos import Memos
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.projections import Target
+from controlplane.core.model.roll_ups import SliceUnion
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, Consumed, PartialState, State, UnfinishedRun
 from controlplane.core.model.tasks import Fragment, Task, Trace
@@ -157,6 +158,7 @@ class Decision:
     checks: tuple[CheckResult, ...] = ()  # results of its expectations on the rows that it is about
     gives_up: bool = False  # the run under way, for good: the requested work takes its place
     is_off: bool = False  # an export of a branch that writes nowhere: no part of the branch's state
+    unions: tuple[SliceUnion, ...] = ()  # results that its step names, and that memory lacks so far
 
     @property
     def tasks_left(self) -> int:
@@ -260,6 +262,8 @@ class Planning:
     decisions: dict[str, Decision] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
     behind_holds: frozenset[str] = frozenset()  # held datasets, and all downstream of them
+    # Of datasets that are being decided, by fragment
+    unions: dict[str, dict[bytes, SliceUnion]] = field(default_factory=dict)
 
     @property
     def nodes(self) -> tree.NodeStore:
@@ -283,7 +287,18 @@ class Planning:
         stored, new = tuple(self.world.history(dataset, limit)), self.states.get(dataset)
         return stored if new is None or (stored and stored[0].seq == new.seq) else (new, *stored)
 
+    def add_union(self, dataset: str, union: SliceUnion) -> None:
+        """Have a result stored with the step of the dataset."""
+        self.unions.setdefault(dataset, {})[union.fragment.id] = union
+
+    def unions_of(self, dataset: str) -> Mapping[bytes, SliceUnion]:
+        """The results that the decision about a dataset has made, by fragment."""
+        decision = self.decisions.get(dataset)
+        return {union.fragment.id: union for union in decision.unions} if decision else {}
+
     def record(self, decision: Decision) -> None:
+        unions = self.unions.pop(decision.dataset, {})
+        decision = replace(decision, unions=tuple(unions.values()))
         self.decisions[decision.dataset] = decision
         if isinstance(decision.step, Commit):
             self.states[decision.dataset] = decision.step.state

@@ -12,7 +12,6 @@ Coding: TypeAlias = Literal["", "gzip", "zstd"]  # of a whole body
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 # Compressed as a whole, where a client says so
 TEXTS: Final[tuple[Format, ...]] = ("json", "ndjson", "csv")
-CHANGE_FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv", "arrow", "parquet")
 MEDIA_TYPES: Final[Mapping[Format, str]] = {
     "json": "application/json",
     "ndjson": "application/x-ndjson",

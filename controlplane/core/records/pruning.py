@@ -11,15 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from controlplane.core.records.literals import date_text, instant_text, local_text
 from dataplane.contract.keys import column_texts, encode_segment
-from dataplane.contract.predicates import Column, Condition, PredicateCall, PredicateValue
+from dataplane.contract.predicates import (
+    Column,
+    Condition,
+    PlainValue,
+    PredicateCall,
+    PredicateValue,
+)
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema, Type
 
-Bound: TypeAlias = int | float | Decimal | str | bool | date | datetime
 _INTEGERS: Final = ("byte", "short", "integer", "long")
 BUCKET: Final = "bucket"  # in place of a granule: the text is a number unrelated to the value
 _NEGATED: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
@@ -36,8 +42,8 @@ class ColumnBounds:
     not known. `may_be_null`, `may_have_value`: False only where it is certain. `texts`: bounds of
     the values as partition keys write them."""
 
-    low: Bound | None = None
-    high: Bound | None = None
+    low: PlainValue | None = None
+    high: PlainValue | None = None
     may_be_null: bool = True
     may_have_value: bool = True
     texts: KeyTexts | None = None
@@ -52,7 +58,7 @@ class KeyTexts:
     high: str
     end: str
 
-    def may_be(self, constant: Bound | None) -> bool:
+    def may_be(self, constant: PlainValue | None) -> bool:
         """Whether a key of the range may have this value. True where its text is not certain."""
         if isinstance(constant, bool):
             text = str(constant).lower()
@@ -127,7 +133,7 @@ def _comparison(operator: str, left: Condition, right: Condition, bounds_of: Kno
 def _compares(bounds: ColumnBounds, operator: str, value: PredicateValue) -> bool:
     if not bounds.may_have_value:
         return False
-    constant, low, high = plain(value), bounds.low, bounds.high
+    constant, low, high = value.plain, bounds.low, bounds.high
     if operator == "eq" and bounds.texts is not None and not bounds.texts.may_be(constant):
         return False
     if low is None or high is None or constant is None:
@@ -159,25 +165,17 @@ def _has_prefix(bounds: ColumnBounds, prefix: str) -> bool:
     return low[: len(prefix)] <= prefix <= high[: len(prefix)]
 
 
-def plain(value: PredicateValue) -> Bound | None:
-    """As values are compared."""
-    match value.kind:
-        case "long":
-            return int(value.text)
-        case "decimal":
-            return Decimal(value.text)
-        case "double":
-            return float(value.text)
-        case "boolean":
-            return value.text == "true"
-        case "date":
-            return date.fromisoformat(value.text)
-        case "timestamp" | "timestamp_ntz":
-            return datetime.fromisoformat(value.text)
-    return value.text
-
-
 # --- bounds from a file's statistics
+
+
+def comparisons(condition: Condition) -> int:
+    """How many there are in a condition, at most: what it costs to look at one file."""
+    match condition:
+        case PredicateCall("in", arguments):
+            return len(arguments)
+        case PredicateCall(_, arguments):
+            return 1 + sum(map(comparisons, arguments))
+    return 0
 
 
 def of_file(entry: FileEntry, schema: Schema) -> Known:
@@ -211,7 +209,7 @@ def _types(schema: Schema) -> dict[str, Type]:
     return {field["name"]: field["type"] for field in schema["fields"]}
 
 
-def _bound(value: object, kind: Type | None) -> Bound | None:
+def _bound(value: object, kind: Type | None) -> PlainValue | None:
     """None where a file that was written under another type has another kind of value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind in _INTEGERS:
@@ -223,7 +221,7 @@ def _bound(value: object, kind: Type | None) -> Bound | None:
     return _text_bound(value, kind) if isinstance(value, str) else None
 
 
-def _text_bound(text: str, kind: Type | None) -> Bound | None:
+def _text_bound(text: str, kind: Type | None) -> PlainValue | None:
     match kind:
         case "string":
             return text
@@ -239,21 +237,30 @@ def _text_bound(text: str, kind: Type | None) -> Bound | None:
 # --- bounds from a partition's key
 
 
-def of_key(key: str, parts: Sequence[PartitionKeyPart], schema: Schema) -> Known:
+def of_keys(parts: Sequence[PartitionKeyPart], schema: Schema) -> Callable[[str], Known]:
     """By the texts of columns in a key. A key of another form gives no bounds."""
-    segments = key.split("/")
-    names = [encode_segment(part.name) for part in parts]
-    if [segment.partition("=")[0] for segment in segments] != names:
-        return lambda _: _UNKNOWN
     types = _types(schema)
-    bounds = {
-        part.column: _of_text(text, part.granule, types.get(part.column))
-        for part, text in zip(parts, column_texts(key), strict=True)
-    }
-    return lambda column: bounds.get(column, _UNKNOWN)
+    names = [encode_segment(part.name) for part in parts]
+
+    def of_key(key: str) -> Known:
+        if [segment.partition("=")[0] for segment in key.split("/")] != names:
+            return lambda _: _UNKNOWN
+        bounds = {
+            part.column: _of_text(text, part.granule, _simple(types.get(part.column)))
+            for part, text in zip(parts, column_texts(key), strict=True)
+        }
+        return lambda column: bounds.get(column, _UNKNOWN)
+
+    return of_key
 
 
-def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
+def _simple(kind: Type | None) -> str | None:
+    """The type of a column whose values stand in keys: no others do."""
+    return kind if isinstance(kind, str) else None
+
+
+@lru_cache(maxsize=10_000)  # keys share their first texts, and partitions of many days their last
+def _of_text(text: str | None, granule: str, kind: str | None) -> ColumnBounds:
     if text is None:
         return ColumnBounds(may_have_value=False)
     if granule == BUCKET:
@@ -264,7 +271,7 @@ def _of_text(text: str | None, granule: str, kind: Type | None) -> ColumnBounds:
     return ColumnBounds(low, high, may_be_null=False)
 
 
-def _value(text: str, kind: Type | None, granule: str) -> Bound | None:
+def _value(text: str, kind: Type | None, granule: str) -> PlainValue | None:
     if granule:
         return None
     if kind in _INTEGERS:
@@ -276,7 +283,7 @@ def _value(text: str, kind: Type | None, granule: str) -> Bound | None:
     return _text_bound(text, kind) if kind in ("string", "date") else None
 
 
-def _span(text: str, kind: Type | None) -> tuple[Bound | None, Bound | None]:
+def _span(text: str, kind: Type | None) -> tuple[PlainValue | None, PlainValue | None]:
     """The days of a day, month or year."""
     day = _text_bound(text, kind)
     if day is not None:
@@ -318,7 +325,7 @@ def of_key_range(low: str, high: str, parts: Sequence[PartitionKeyPart], schema:
             bounds[part.column] = _of_texts(*ends, end, part.granule, kind)
             break
         [text] = column_texts(least)
-        bounds[part.column] = _of_text(text, part.granule, kind)
+        bounds[part.column] = _of_text(text, part.granule, _simple(kind))
     return lambda column: bounds.get(column, _UNKNOWN)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 from controlplane.core.records import typed
 from controlplane.core.records.condition_error import bad_condition
@@ -48,7 +48,6 @@ _RESERVED: Final = frozenset(
     }
 )
 _QUERIES: Final = frozenset({"SELECT", "FROM", "WITH", "VALUES", "TABLE", "EXISTS"})
-_Typed: TypeAlias = Literal["DATE", "TIMESTAMP", "TIMESTAMP_NTZ"]
 
 
 def parse(text: str, schema: Schema) -> Condition:
@@ -138,7 +137,8 @@ class _Parser:
             return self._in(left)
         if self._take_word("BETWEEN"):
             low = self._value()
-            self._expect_word("AND")
+            if not self._take_word("AND"):
+                self._refuse("AND is expected here")
             high = self._value()
             least = typed.compared(self.text, "ge", left, low)
             most = typed.compared(self.text, "le", left, high)
@@ -289,10 +289,6 @@ class _Parser:
             return False
         self.at += 1
         return True
-
-    def _expect_word(self, word: str) -> None:
-        if not self._take_word(word):
-            self._refuse(f"{word} is expected here")
 
     def _expect_symbol(self, text: str) -> None:
         if self._symbol() != text:

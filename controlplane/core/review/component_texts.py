@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from controlplane.core.blueprint import Component, PythonTransform
+from controlplane.core.blueprint.yaml_nodes import indent_of
 from controlplane.core.compile.nodes import Desired
 
 NO_TEXTS: Mapping[str, tuple[int, str]] = {}
@@ -42,13 +43,13 @@ def _block(text: str, first: int) -> str:
     lines = _lines(text)
     if first > len(lines):
         return ""
-    indent = _indent(lines[first - 1])
+    indent = indent_of(lines[first - 1])
     end = first
     for number in range(first, len(lines)):
         line = lines[number]
         if not line.strip():
             continue
-        if _indent(line) <= indent:
+        if indent_of(line) <= indent:
             break
         end = number + 1
     return "\n".join(lines[first - 1 : end])
@@ -58,10 +59,6 @@ def _block(text: str, first: int) -> str:
 def _lines(text: str) -> tuple[str, ...]:
     """The lines of a blueprint, for each of its components."""
     return tuple(text.splitlines())
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
 
 
 def text_diff(before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]) -> str:

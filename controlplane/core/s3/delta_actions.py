@@ -46,7 +46,8 @@ def metadata(table_id: str, schema: Schema, created: int) -> Json:
     }
 
 
-def add(part: TableFile, milliseconds: int) -> Json:
+def add(part: TableFile, milliseconds: int, *, is_change: bool = True) -> Json:
+    """`is_change`: it has rows that the table did not have."""
     entry = part.entry
     return {
         "add": {
@@ -54,18 +55,19 @@ def add(part: TableFile, milliseconds: int) -> Json:
             "partitionValues": {},
             "size": entry["size"],
             "modificationTime": milliseconds,
-            "dataChange": True,
+            "dataChange": is_change,
             "stats": json.dumps(entry["stats"] or {"numRecords": entry["rows"]}),
         }
     }
 
 
-def remove(part: TableFile, milliseconds: int) -> Json:
+def remove(part: TableFile, milliseconds: int, *, is_change: bool = True) -> Json:
+    """`is_change`: its rows are gone with it."""
     return {
         "remove": {
             "path": encode_segment(part.name),
             "deletionTimestamp": milliseconds,
-            "dataChange": True,
+            "dataChange": is_change,
             "extendedFileMetadata": True,
             "partitionValues": {},
             "size": part.entry["size"],

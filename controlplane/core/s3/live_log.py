@@ -18,6 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from controlplane.core.model.branches import Branch
 from controlplane.core.model.states import State
@@ -84,29 +85,32 @@ def empty(table: LiveTable, first: State) -> bytes:
     return commit_body([*_head(table, first.schema), delta_actions.commit_info(milliseconds)])
 
 
+class LogDifference(NamedTuple):
+    """Files that a generation no longer has, and those that it has got."""
+
+    removed: Iterable[TableFile]
+    added: Iterable[TableFile]
+
+
 def commit(
-    table: LiveTable,
-    before: Schema,
-    after: State,
-    removed: Iterable[TableFile],
-    added: Iterable[TableFile],
+    table: LiveTable, before: Schema, after: State, rows: LogDifference, layout: LogDifference
 ) -> bytes:
-    """One generation after another. `before`: the schema until then."""
-    return commit_body(_commit(table, before, after, removed, added))
+    """One generation after another. `before`: the schema until then. `layout`: files with the rows
+    of the files that they replace."""
+    return commit_body(_commit(table, before, after, rows, layout))
 
 
 def _commit(
-    table: LiveTable,
-    before: Schema,
-    after: State,
-    removed: Iterable[TableFile],
-    added: Iterable[TableFile],
+    table: LiveTable, before: Schema, after: State, rows: LogDifference, layout: LogDifference
 ) -> Iterator[Json]:
     milliseconds = int(after.at * 1000)
     if before != after.schema:
         yield from _head(table, after.schema)
-    yield from (delta_actions.remove(part, milliseconds) for part in removed)
-    yield from (delta_actions.add(part, milliseconds) for part in added)
+    for files, is_change in ((rows, True), (layout, False)):
+        for part in files.removed:
+            yield delta_actions.remove(part, milliseconds, is_change=is_change)
+        for part in files.added:
+            yield delta_actions.add(part, milliseconds, is_change=is_change)
     yield delta_actions.commit_info(milliseconds)
 
 

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from controlplane.core.errors import BadCondition
-from controlplane.core.records import where
+from controlplane.core.records import pruning, where
 from dataplane.contract.predicates import Condition, PredicateCall
 from dataplane.contract.schemas import Schema
 
 DEEPEST: Final = 20  # nodes within each other
+LONGEST: Final = 8_000  # characters of all hints
+MOST_COMPARISONS: Final = 100  # of all hints, with each file
 _COMPARISONS: Final = {
     "equal": "=",
     "lessThan": "<",
@@ -32,13 +34,18 @@ _NUMBERS: Final = ("int", "long", "float", "double")
 
 def condition_of(texts: Sequence[str], tree: str, schema: Schema) -> Condition | None:
     """The condition that certainly holds for all rows that the client keeps; None if none is
-    certain. `tree`: JSON, or empty."""
-    conditions = [_parsed(text, schema) for text in texts]
-    if tree:
-        conditions.append(_parsed(_of_tree(tree), schema))
-    certain = tuple(condition for condition in conditions if condition is not None)
+    certain. Hints behind those that reach LONGEST or MOST_COMPARISONS are ignored. `tree`: JSON, or
+    empty."""
+    certain: list[Condition] = []
+    characters = comparisons = 0
+    for text in (*texts, _of_tree(tree)):
+        characters += len(text or "")
+        condition = _parsed(text, schema) if characters <= LONGEST else None
+        comparisons += pruning.comparisons(condition) if condition is not None else 0
+        if condition is not None and comparisons <= MOST_COMPARISONS:
+            certain.append(condition)
     if len(certain) > 1:
-        return PredicateCall("and", certain)
+        return PredicateCall("and", tuple(certain))
     return certain[0] if certain else None
 
 

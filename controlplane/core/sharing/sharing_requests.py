@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from controlplane.core.errors import BadAddress, HeadgateError
-from controlplane.core.model.addresses import Moment, moment_of
+from controlplane.core.model.addresses import MOST, Moment, moment_of
 from controlplane.core.sharing.lines import LOCAL_TIMES, Form, needs_local_times
 from dataplane.contract.schemas import Schema
 
@@ -178,7 +178,7 @@ def token_of(name: str) -> str:
 
 def _natural_number(body: Mapping[str, object], name: str) -> int | None:
     value = body.get(name)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    if value is None or (type(value) is int and 0 <= value <= MOST):
         return value
     raise BadRequest(f"{name} is no whole number from 0 on")
 

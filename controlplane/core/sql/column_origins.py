@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from sqlglot import exp
 
 from controlplane.core.sql import time_windows
+from controlplane.core.sql.references import folded
 from controlplane.core.sql.relations import FromItem, Mention, Other, QueryScope, Relation, Union
 
 MERGED: Final = "using"
@@ -130,7 +131,7 @@ def star_sources(scope: QueryScope, item: exp.Expr) -> list[int]:
     """The sources whose columns a star stands for."""
     visible = list(visible_sources(scope))
     if isinstance(item, exp.Column):
-        return [at for at in visible if scope.sources[at].alias == _table(item.table)]
+        return [at for at in visible if scope.sources[at].alias == folded(item.table)]
     return visible
 
 
@@ -154,10 +155,6 @@ def _merges(scope: QueryScope) -> bool:
     return bool(scope.select.args.get("laterals")) or any(
         j.args.get("using") or j.args.get("method") for j in joins
     )
-
-
-def _table(name: str) -> str:
-    return name.upper().casefold()
 
 
 def column(name: str, source: str = "") -> exp.Column:
@@ -224,7 +221,7 @@ class Inside:
         if node.args.get("db") or isinstance(node.this, exp.Star):
             return None
         if node.table:
-            at = [i for i in sources if self.scope.sources[i].alias == _table(node.table)]
+            at = [i for i in sources if self.scope.sources[i].alias == folded(node.table)]
             return self._of(name, at[0]) if len(at) == 1 else None
         if name in aliases:
             return self._surely(name, sources)

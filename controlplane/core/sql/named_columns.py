@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.references import TableRef, folded
 from controlplane.core.sql.scan import Lexeme
 
 _IMPLICIT = frozenset({"NATURAL", "PIVOT", "UNPIVOT", "TABLE"})
@@ -17,8 +17,8 @@ def named_columns(
     without naming them."""
     if _takes_unnamed(lexemes) or _takes_rows(lexemes, refs):
         return None
-    named = {_fold(name) for lexeme in lexemes for name in _names(lexeme)}
-    return tuple(column for column in columns if _fold(column) in named)
+    named = {folded(name) for lexeme in lexemes for name in _names(lexeme)}
+    return tuple(column for column in columns if folded(column) in named)
 
 
 def _names(lexeme: Lexeme) -> tuple[str, ...]:
@@ -32,10 +32,6 @@ def _names(lexeme: Lexeme) -> tuple[str, ...]:
             return (text[1:-1],)
         case _:
             return ()
-
-
-def _fold(name: str) -> str:
-    return name.upper().casefold()
 
 
 def _takes_unnamed(lexemes: tuple[Lexeme, ...]) -> bool:
@@ -60,10 +56,10 @@ def _counts(lexemes: tuple[Lexeme, ...], at: int) -> bool:
 
 def _takes_rows(lexemes: tuple[Lexeme, ...], refs: tuple[TableRef, ...]) -> bool:
     """Does a table's name or alias stand anywhere as a value, such as `to_json(f)`?"""
-    tables = {_fold(name) for ref in refs for name in (ref.alias, ref.parts[-1]) if name}
+    tables = {folded(name) for ref in refs for name in (ref.alias, ref.parts[-1]) if name}
     for at, lexeme in enumerate(lexemes):
         is_name = lexeme.token.kind in ("word", "quoted") and not lexeme.in_hint
-        if not is_name or _fold(lexeme.token.name) not in tables:
+        if not is_name or folded(lexeme.token.name) not in tables:
             continue
         qualifies = at + 1 < len(lexemes) and lexemes[at + 1].is_symbol(".")
         if not qualifies and not _introduces(lexemes, at, refs):

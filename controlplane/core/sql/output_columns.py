@@ -10,6 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from controlplane.core.sql.column_origins import KnownNames, is_named
+from controlplane.core.sql.references import folded
 from controlplane.core.sql.relations import Other, QueryScope, Relation, Union
 from controlplane.core.sql.sql_problem import line_column
 
@@ -87,7 +88,7 @@ def _names(scope: QueryScope, item: exp.Expr, inputs: KnownNames) -> tuple[str, 
     ):
         return None
     if isinstance(item, exp.Column):
-        sources = [s for s in scope.sources if s.alias == item.table.upper().casefold()]
+        sources = [s for s in scope.sources if s.alias == folded(item.table)]
         return inputs.of_source(sources[0]) if len(sources) == 1 else None
     return _joined(scope, inputs)
 

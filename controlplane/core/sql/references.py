@@ -71,13 +71,13 @@ def from_tree(text: str, tree: exp.Expr) -> tuple[TableRef, ...]:
 def below(text: str, query: exp.Expr, tree: exp.Expr) -> frozenset[str]:
     """The names of the external tables that a query of this tree reads, also through common table
     expressions."""
-    common = {_fold(definition.alias): definition for definition in tree.find_all(exp.CTE)}
+    common = {folded(definition.alias): definition for definition in tree.find_all(exp.CTE)}
     names: set[str] = set()
     waiting = [query]
     while waiting:
         part = waiting.pop()
         names.update(ref.name for ref in from_tree(text, part))
-        read = {_fold(table.name) for table in part.find_all(exp.Table) if _is_common(table)}
+        read = {folded(table.name) for table in part.find_all(exp.Table) if _is_common(table)}
         waiting += [common.pop(name) for name in read & common.keys()]
     return frozenset(names)
 
@@ -125,7 +125,7 @@ def _is_common(table: exp.Table) -> bool:
     """Does this name a common table expression that is visible where it stands?"""
     if table.args.get("db") or not isinstance(table.this, exp.Identifier):
         return False
-    name, inside, node = _fold(table.name), _node(table), table.parent
+    name, inside, node = folded(table.name), _node(table), table.parent
     while node is not None:
         if isinstance(node, exp.With):
             # The owner lists all of them: pass it
@@ -133,7 +133,7 @@ def _is_common(table: exp.Table) -> bool:
         else:
             clause = node.args.get("with_")
             visible, inside = clause.expressions if clause else [], node
-        if any(_fold(common.alias) == name for common in visible):
+        if any(folded(common.alias) == name for common in visible):
             return True
         node = inside.parent
     return False
@@ -155,7 +155,7 @@ def _before(clause: exp.With, inside: exp.Expr) -> Iterator[exp.Expr]:
         yield common
 
 
-def _fold(name: str) -> str:
+def folded(name: str) -> str:
     return name.upper().casefold()
 
 

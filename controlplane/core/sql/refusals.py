@@ -62,7 +62,7 @@ def _refuse_statements(text: str, lexemes: tuple[Lexeme, ...]) -> None:
     first = next((x for x in lexemes if not x.is_symbol("(")), lexemes[0])
     if first.upper not in _QUERY_WORDS:
         message = f"a transform is one query; this begins with {first.token.text!r}"
-        hint = keyword_hint(first.token.text) or "begin with SELECT or WITH"
+        hint = keyword_hint(first.token.text, _QUERY_WORDS) or "begin with SELECT or WITH"
         raise problem_at(text, first.token.start, "not-a-query", message, hint)
     for lexeme, following in pairwise(lexemes):
         if lexeme.is_symbol(";") and not following.is_symbol(";"):

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.references import TableRef, folded
 
 # Parts of a table or a subquery that stand for its rows as they are
 _BARE: Final = frozenset({"this", "alias"})
@@ -126,7 +126,7 @@ class _Builder:
             for common in clause.expressions:
                 names = {
                     **names,
-                    _fold(common.alias): self._renamed(self.query(common.this, names), common),
+                    folded(common.alias): self._renamed(self.query(common.this, names), common),
                 }
         match node:
             case exp.Select():
@@ -167,7 +167,7 @@ class _Builder:
         alias = node.args.get("alias")
         columns = tuple(c.name for c in alias.columns) if isinstance(alias, exp.TableAlias) else ()
         return FromItem(
-            self.query(node, names), node.alias_or_name, _fold(node.alias_or_name), columns, join
+            self.query(node, names), node.alias_or_name, folded(node.alias_or_name), columns, join
         )
 
     def _inner(self, select: exp.Select, names: Names) -> Iterator[Relation]:
@@ -196,8 +196,8 @@ class _Builder:
         )
 
     def _named(self, node: exp.Table, names: Names) -> Relation:
-        if not node.args.get("db") and _fold(node.name) in names:
-            return names[_fold(node.name)]
+        if not node.args.get("db") and folded(node.name) in names:
+            return names[folded(node.name)]
         ref = self.refs.get(node.parts[0].meta.get("start", -1)) if node.parts else None
         if ref is None:
             return self._other("a table function", node, names)
@@ -238,7 +238,3 @@ def _offset(node: exp.Expr) -> int:
     return min(
         places, default=_offset(node.args["from_"]) if within and node.args.get("from_") else 0
     )
-
-
-def _fold(name: str) -> str:
-    return name.upper().casefold()

@@ -4,7 +4,7 @@ at fault."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -85,9 +85,9 @@ def check_brackets(text: str, lexemes: Sequence[Lexeme]) -> None:
         raise problem_at(text, open_at[-1].start, CODE, message, f"add {closing!r}")
 
 
-def keyword_hint(word: str) -> str:
+def keyword_hint(word: str, keywords: Collection[str] = _KEYWORDS) -> str:
     """The keyword that a word may have been meant to be, as a hint; nothing where none is near."""
-    near = get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=_LIKENESS)
+    near = get_close_matches(word.upper(), keywords, n=1, cutoff=_LIKENESS)
     return f"did you mean {near[0]}?" if near and near[0] != word.upper() else ""
 
 

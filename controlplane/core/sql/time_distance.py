@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from sqlglot import exp
 
-from controlplane.core.sql.references import TableRef
+from controlplane.core.sql.references import TableRef, folded
 from controlplane.core.sql.relations import (
     FromItem,
     Mention,
@@ -121,7 +121,7 @@ class _Scope:
 
     @staticmethod
     def of(scope: QueryScope, columns: TimeColumns) -> _Scope:
-        fold = str if columns.case_sensitive else _folded
+        fold = str if columns.case_sensitive else folded
         column_of = {name.lower(): fold(column) for name, column in columns.by_input.items()}
         anchors = {name.lower() for name in columns.anchors}
         inputs = {
@@ -202,10 +202,6 @@ class _Scope:
                 sign = 1 if isinstance(expression, exp.Add) else -1
                 return moment[0], moment[1] + sign * shift
         return None
-
-
-def _folded(name: str) -> str:
-    return name.upper().casefold()
 
 
 def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:

@@ -54,7 +54,7 @@ def scan(
             if may_hold is None or may_hold(below.low, below.last):
                 yield below
 
-    for _, leaf in leaves(nodes, root, pick):
+    for _, leaf in leaves(nodes, root, pick, may_stop=True):
         last = len(leaf.keys) if end is None else bisect_left(leaf.keys, end)
         yield from leaf.columns.part(bisect_left(leaf.keys, start), last).entries()
 

@@ -108,21 +108,26 @@ Pick = Callable[[NodeRef, Node], Iterable[NodeRef]]
 
 
 def leaves(
-    nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0
+    nodes: NodeStore, root: bytes, pick: Pick, stop_level: int = 0, *, may_stop: bool = False
 ) -> Iterator[tuple[NodeRef, Node]]:
     """The leaves (or nodes of `stop_level`) reached through `pick`, in key order, at most WINDOW
     per level at a time.
 
-    Batches start small, so that a reader who stops early costs little.
+    Batches start small, so that a reader who stops early costs little. `may_stop`: they start
+    small on each level, at the cost of two calls more per level.
     """
     if root == EMPTY_ROOT:
         return
     ref, node = load_root(nodes, root)
     level: Iterator[tuple[NodeRef, Node]] = iter([(ref, node)])
-    sizes = chain((8, 64), repeat(WINDOW))
+    sizes = _batch_sizes()
     for _ in range(node.level - stop_level):
-        level = _below(nodes, level, pick, sizes)
+        level = _below(nodes, level, pick, _batch_sizes() if may_stop else sizes)
     yield from level
+
+
+def _batch_sizes() -> Iterator[int]:
+    return chain((8, 64), repeat(WINDOW))
 
 
 def _below(

@@ -110,10 +110,10 @@ def end(store: Store, text: str) -> None:
         tx.access.drop_browser_session(_hash(text))
 
 
-def use_up(store: Store, text: str, longest_s: float, *, namespace: str = "default") -> bool:
+def use_up(store: Store, text: str, longest_s: float) -> bool:
     """Whether this text, which opens nothing, is used for the first time. It is remembered for so
     long."""
-    with store.begin(namespace) as tx:
+    with store.begin(namespaces.DEFAULT) as tx:
         if tx.access.browser_session(_hash(text)) is not None:
             return False
         now = tx.now()

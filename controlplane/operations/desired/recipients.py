@@ -7,7 +7,7 @@ recipient is a key that reads the datasets of its shares, and its secret is neve
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated
 
@@ -94,12 +94,7 @@ def revoke(ctx: Context, recipient: str) -> None:
     """End the recipient with this id, or else the live one with this name. Raises NotFound,
     AmbiguousName."""
     with ctx.begin() as tx:
-        token = _recipient_named(tx, recipient)
-        tx.access.put_token(replace(token, revoked=True))
-        before, after = (
-            {"name": token.name, "revoked": revoked} for revoked in (token.revoked, True)
-        )
-        note_change(ctx, tx, "recipient.revoke", token.id, before=before, after=after)
+        tokens.end(ctx, tx, _recipient_named(tx, recipient), "recipient.revoke")
 
 
 def listing(ctx: Context) -> list[RecipientEntry]:

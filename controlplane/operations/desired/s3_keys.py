@@ -12,7 +12,7 @@ import secrets
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from controlplane.core import scopes
 from controlplane.core.errors import AmbiguousName, NameTaken, NotFound
@@ -55,7 +55,7 @@ def create(
     meant = tuple(dict.fromkeys(f"{_SCOPE}{scopes.parse(text)}" for text in read))
     with ctx.begin() as tx:
         now = tx.now()
-        if any(key.name == name and _is_live(key, now) for key in _keys(tx, parent)):
+        if any(key.name == name and key.is_live(now) for key in _keys(tx, parent)):
             raise NameTaken(
                 f"a live S3 key has the name {name}; choose another, or revoke that one"
             )
@@ -109,12 +109,7 @@ def revoke(ctx: Context, key: str, *, parent: str | None = None) -> None:
     """End the key with this access key, or else the live one with this name; of those that a token
     made (None: of all). Raises NotFound, AmbiguousName."""
     with ctx.begin() as tx:
-        token = _meant(tx, key, parent)
-        tx.access.put_token(replace(token, revoked=True))
-        before, after = (
-            {"name": token.name, "revoked": revoked} for revoked in (token.revoked, True)
-        )
-        note_change(ctx, tx, "s3-key.revoke", token.id, before=before, after=after)
+        tokens.end(ctx, tx, _meant(tx, key, parent), "s3-key.revoke")
 
 
 def listing(ctx: Context, *, parent: str | None = None) -> list[S3KeyEntry]:
@@ -141,7 +136,7 @@ def _meant(tx: Tx, text: str, parent: str | None) -> Token:
     for key in keys:
         if key.id == text:
             return key
-    named = [key for key in keys if key.name == text and _is_live(key, now)]
+    named = [key for key in keys if key.name == text and key.is_live(now)]
     if not named:
         raise NotFound(
             f"there is no live S3 key with the access key or name {text}; `headgate s3 keys list` has them"
@@ -162,10 +157,6 @@ def _keys(tx: Tx, parent: str | None) -> list[Token]:
 
 def _is_s3(token: Token) -> bool:
     return bool(token.scopes) and all(scope.startswith(_SCOPE) for scope in token.scopes)
-
-
-def _is_live(token: Token, now: float) -> bool:
-    return not token.revoked and (token.expires is None or token.expires > now)
 
 
 def read_scopes(key: Token) -> list[str]:

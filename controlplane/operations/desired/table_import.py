@@ -53,6 +53,7 @@ from controlplane.operations.work import listings
 from controlplane.ports.store import Tx
 from dataplane.contract.encoding import digest
 from dataplane.contract.globs import fixed_folder
+from dataplane.contract.jobs import LINK
 from dataplane.contract.schemas import Schema
 
 FORMS = "delta:PATH, iceberg:PATH, parquet:FOLDER or dataset:DATAFLOW.DATASET"
@@ -246,8 +247,8 @@ def _place(kind: str, place: str) -> dict[str, object]:
 def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
     """The files as they are: their names make the partitions, or all are the only partition."""
     kind, _, place = request.source.partition(":")
-    if kind != "parquet" or request.key:
-        message = "--link takes files of parquet:FOLDER as they are, without --key"
+    if kind not in ("parquet", "delta") or request.key:
+        message = "--link takes files of parquet:FOLDER or delta:PATH as they are, without --key"
         raise ImportRefused("import-refused", message)
     if node.key:
         message = (
@@ -255,12 +256,17 @@ def _linked_place(node: Transform, request: ImportRequest) -> dict[str, object]:
         )
         raise ImportRefused("import-refused", message)
     has_parts = any(slot.mode == "each" for slot in node.slots)
+    if kind == "delta" and has_parts:
+        message = f"{request.target} has partitions; linked files of a Delta table make only one"
+        raise ImportRefused("import-refused", f"{message}: import it without --link")
+    if kind == "delta":
+        return {**_place(kind, place), LINK: True}
     path, template = _template(place)
     if has_parts != bool(template):
         example = "parquet:/archive/{day}.parquet" if has_parts else "parquet:/archive"
         message = f"{request.target} has {'partitions' if has_parts else 'one partition'}"
         raise ImportRefused("import-refused", f"{message}: name its files as {example}")
-    read: dict[str, object] = {"link": True, "hive_partitioning": False}
+    read: dict[str, object] = {LINK: True, "hive_partitioning": False}
     if not has_parts:
         return {**_place(kind, place), **read, "group": {"by": "size", "bytes": MOST_LINKED}}
     return {**_place(kind, place), **read, "path": path, "partition": template}

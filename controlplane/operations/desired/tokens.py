@@ -65,7 +65,7 @@ def create(
         )
         if is_unique and (
             name in OURS
-            or any(_is_live(t, now) and name in (t.name, t.subject) for t in tx.access.tokens())
+            or any(t.is_live(now) and name in (t.name, t.subject) for t in tx.access.tokens())
         ):
             raise NameTaken(
                 f"a live token has the name {name}, and the audit tells people by it; choose another"
@@ -153,7 +153,7 @@ def standing(store: Store, token: str) -> Principal | None:
 def live(tx: Tx, token: Token | None) -> Token | None:
     """The same with its roles of now, unless it has ended, or the token or rule of trust that made
     it."""
-    if token is None or not _is_live(token, tx.now()) or not _has_maker(tx, token):
+    if token is None or not token.is_live(tx.now()) or not _has_maker(tx, token):
         return None
     return with_roles(tx, token)
 
@@ -170,22 +170,19 @@ def _has_maker(tx: Tx, token: Token) -> bool:
     return not token.parent or live(tx, tx.access.token_by_id(token.parent)) is not None
 
 
-def _is_live(token: Token, now: float) -> bool:
-    return not token.revoked and (token.expires is None or token.expires > now)
-
-
 def revoke(ctx: Context, token: str) -> None:
     """End the token with this id, or else the live one with this name, or all that one person or
     job got by rules of trust. Raises NotFound, AmbiguousName."""
     with ctx.begin() as tx:
         for meant in _meant(tx, token):
-            _revoke(ctx, tx, meant)
+            end(ctx, tx, meant, "token.revoke")
 
 
-def _revoke(ctx: Context, tx: Tx, token: Token) -> None:
+def end(ctx: Context, tx: Tx, token: Token, action: str) -> None:
+    """Revoke a token, an S3 key or a recipient. `action`: as the audit names it."""
     tx.access.put_token(replace(token, revoked=True))
     before, after = ({"name": token.name, "revoked": revoked} for revoked in (token.revoked, True))
-    note_change(ctx, tx, "token.revoke", token.id, before=before, after=after)
+    note_change(ctx, tx, action, token.id, before=before, after=after)
 
 
 def _meant(tx: Tx, token: str) -> list[Token]:
@@ -198,7 +195,7 @@ def _meant(tx: Tx, token: str) -> list[Token]:
     named = [
         candidate
         for candidate in every
-        if candidate.name == token and _is_of_people(candidate) and _is_live(candidate, now)
+        if candidate.name == token and _is_of_people(candidate) and candidate.is_live(now)
     ]
     if not named:
         raise NotFound(

@@ -33,6 +33,7 @@ from controlplane.operations.inspect import json_views
 from controlplane.operations.inspect.causes import CHANGES_READ
 from controlplane.operations.inspect.past_runs import (
     RunEffects,
+    actor_of,
     causes,
     counts,
     force_times,
@@ -229,7 +230,7 @@ def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffec
         "cause": first.cause,
         "reason": reason(run),
         "causes": causes(run),
-        "actor": _actor(run, audit),
+        "actor": actor_of(run, audit),
         "revision": None if run.revision is None else f"{run.revision[0]}@{run.revision[1]}",
         "datasets": names,
         "reached": len(names) - len(stopped),
@@ -289,21 +290,6 @@ def _beside(run: Run, world: _World) -> set[str]:
 
 def _is_left_alone(name: str, run: Run, past: PastStates) -> bool:
     return past.was_there(name, run.commits[-1].at)
-
-
-def _actor(run: Run, audit: Audit) -> str | None:
-    """The actor of the request that began a wave, if there is a record of one."""
-    first = run.commits[0]
-    if run.revision is not None:
-        return audit.applied_by(*run.revision) or None
-    change = None
-    if first.cause == "forced":
-        change = audit.forced(first.dataset, first.at)
-    if first.cause == "imported":
-        change = audit.imported(first.dataset, first.at)
-    if first.cause == "rollback":
-        change = audit.rolled_back(first.dataset, first.at)
-    return None if change is None else change.actor
 
 
 def _commit(state: State, past: PastStates, counting: ChangeCounting) -> WaveCommit:

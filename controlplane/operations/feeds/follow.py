@@ -30,7 +30,7 @@ from controlplane.operations.feeds import circles
 from controlplane.operations.feeds.offers import FeedNotGranted, Offer, granted, offer
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store, Tx
-from dataplane.contract.results import FileEntry, TaskError
+from dataplane.contract.results import FileEntry, TaskError, file_names
 
 FRAGMENTS = 500  # that are taken over in one transaction
 STEP = 5_000  # fragments that are taken over in one step: the loop has other things to do, too
@@ -284,8 +284,10 @@ class _Fragments:
     def _own(self, fragment: Fragment) -> Fragment:
         folder = table_path(self.namespace, MAIN, self.dataset)
         prefix = f"{folder}/_frags/{fragment.attempt[:2]}/{fragment.attempt}"
+        names = file_names(fragment.files)
         files = tuple(
-            _moved(file, f"{prefix}/{_below(file['path'], fragment)}") for file in fragment.files
+            _moved(file, f"{prefix}/{_below(file['path'], name, fragment)}")
+            for name, file in zip(names, fragment.files, strict=True)
         )
         return replace(fragment, files=files, home=self.dataset)
 
@@ -296,10 +298,10 @@ def _moved(file: FileEntry, path: str) -> FileEntry:
     return moved
 
 
-def _below(path: str, fragment: Fragment) -> str:
-    """The path within the folder of the attempt."""
+def _below(path: str, name: str, fragment: Fragment) -> str:
+    """The path within the folder of the attempt; `name` in it of a file that another one wrote."""
     _, _, rest = path.partition(f"/{fragment.attempt}/")
-    return rest or f"{fragment.id.hex()}/{path.rpartition('/')[2]}"
+    return rest or f"{fragment.id.hex()}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,9 +318,9 @@ class _Update:
     def taken_in(self, store: Store, namespace: str) -> int:
         """Unless another one was faster."""
         with store.begin(namespace) as tx:
+            now = tx.listings.locked([self.before.id]).get(self.before.id)
             # None begins before this transaction ends: what the trees share is still there
             tx.upkeep.collections()
-            now = tx.listings.get([self.before.id]).get(self.before.id)
             if (now.root if now else None) != self.before.root:
                 return 1
             for some in _pieces(list(self.nodes.items()), NODES):

@@ -36,8 +36,10 @@ from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
 from controlplane.operations.inspect.overview import ENDS_SHOWN, as_known
 from controlplane.operations.inspect.source_changes import due_times
+from controlplane.operations.inspect.source_lag import STREAMS
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
+from controlplane.operations.upkeep import roll_up
 from controlplane.ports.store import Tx
 
 CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
@@ -118,6 +120,8 @@ def why(
         }
         if (fresh := data_age.of_dataset(tx, branch, node, facts.desired, state)) is not None:
             answer["freshness"] = fresh
+        if node.is_source and node.read.connector in STREAMS:
+            answer["roll_up"] = roll_up.sentence(tx, ctx.namespace, node, ctx.sees)
         return answer
 
 

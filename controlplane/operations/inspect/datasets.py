@@ -33,6 +33,7 @@ from controlplane.operations.inspect import data_age, generations, json_views, s
 from controlplane.operations.inspect.overview import add_feeds, as_known, offers_of
 from controlplane.operations.inspect.time_travel import no_dataset, state_of
 from controlplane.operations.projections.seen_tables import SeenTables
+from controlplane.operations.upkeep import roll_up
 from controlplane.ports.store import Tx
 
 STATES_A_TIME = 50
@@ -78,6 +79,8 @@ def dataset(ctx: Context, branch: str, name: str) -> DatasetAnswer | TargetStatu
         if name in lags:
             shown["lag"] = lags[name]
             shown["rows_last_minute"] = _new_rows(tx, branch, state)
+            assert node.is_source
+            shown["roll_up"] = roll_up.sentence(tx, ctx.namespace, node, ctx.sees)
         return shown
 
 

@@ -119,7 +119,9 @@ class _Look:
             return 0, None, "it is paused already"
         count = sum(self._count(decision.dataset, UNDER_WAY) for decision in own)
         what = (
-            f"; {_tasks(count)} of it {'is' if count == 1 else 'are'} taken back" if count else ""
+            f"; {_counted(count, 'task')} of it {'is' if count == 1 else 'are'} taken back"
+            if count
+            else ""
         )
         return count, None, f"nothing more of it is begun{what}; what is committed stays readable"
 
@@ -167,11 +169,9 @@ class _Look:
                 "no task of it, or of what it reads, failed: only listings that failed are made again",
             )
         beside = f", {upstream} of them of what it reads" if upstream else ""
-        return (
-            count + upstream,
-            None,
-            f"{_tasks(count + upstream)} that failed {_is(count + upstream)} tried again{beside}",
-        )
+        tasks = count + upstream
+        sentence = f"{_counted(tasks, 'task')} that failed {_is(tasks)} tried again{beside}"
+        return tasks, None, sentence
 
     def _compute_again(self, own: Sequence[Decision]) -> tuple[int, float | None, str]:
         made = [
@@ -180,7 +180,7 @@ class _Look:
             if self.facts.desired.nodes[decision.dataset].has_rows
         ]
         if not made:
-            return 0, None, "a copy is not computed: it follows its dataset"
+            return 0, None, "an export is not recomputed: it follows its dataset"
         states = [(name, state) for name in made if (state := self.facts.state(name)) is not None]
         partitions, rows = (
             (sum(n) for n in zip(*((s.partitions, s.rows) for _, s in states), strict=True))
@@ -192,7 +192,8 @@ class _Look:
             for name, state in states
             if name in self.costs
         ]
-        words = f"{partitions:,} partition{'' if partitions == 1 else 's'} with {rows:,} rows are computed once more"
+        counts = f"{_counted(partitions, 'partition')} with {_counted(rows, 'row')}"
+        words = f"{counts} {_is(partitions)} recomputed"
         return partitions, round(sum(took), 1) if took else None, words
 
     def _count(self, dataset: str, states: Iterable[TaskState]) -> int:
@@ -210,8 +211,8 @@ def _members(facts: StoreSnapshot, name: str) -> list[str]:
         raise
 
 
-def _tasks(count: int) -> str:
-    return f"{count:,} task{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _is(count: int) -> str:

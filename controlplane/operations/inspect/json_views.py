@@ -73,7 +73,9 @@ def plan(
     changes = [
         review_views.change(ctx, change) for change in edit.changes if ctx.sees(change.dataset)
     ]
-    work = tuple(item for decision in plan.decisions for item in _work(decision))
+    # Nothing of a failed dataset runs before it is tried again
+    runnable = [decision for decision in plan.decisions if decision.status != "failed"]
+    work = tuple(item for decision in runnable for item in decision.items)
     past_costs = costs.past_costs_of(facts, work)
     shown: PlanAnswer = {
         "branch": branch,
@@ -100,14 +102,6 @@ def plan(
     if drivers := costs.at_rest(facts, flows):
         shown["drivers"] = drivers
     return shown
-
-
-def _work(decision: Decision) -> tuple[Item, ...]:
-    """The items that would run. A failed dataset does not adopt existing results before it
-    succeeds."""
-    if decision.status != "failed":
-        return decision.items
-    return tuple(item for item in decision.items if item.tasks)
 
 
 def _failed(decision: Decision) -> FailedPlan:

@@ -12,6 +12,7 @@ from controlplane.core import runs
 from controlplane.core.compile.nodes import Desired, Node, Source, Transform
 from controlplane.core.errors import NotFound
 from controlplane.core.explain import cause_sentences
+from controlplane.core.explain.change_authors import Audit
 from controlplane.core.model.answers.work import (
     PastRun,
     PastRunAnswer,
@@ -77,6 +78,7 @@ class Past:
     costs: Mapping[str, Cost]
     decisions: Mapping[str, Decision]
     copies: Mapping[str, Sequence[str]]  # dataset -> the write components that copy it
+    audit: Audit  # its newest changes; none where actors are not needed
     now: float
 
 
@@ -292,7 +294,7 @@ def _past(
     visible_runs: Sequence[Run],
     decisions: Sequence[Decision] | None,
 ) -> Past:
-    """`decisions`: None where neither decisions nor costs are needed."""
+    """`decisions`: None where neither decisions, costs nor actors are needed."""
     tx, branch = facts.tx, facts.branch
     copies: dict[str, list[str]] = {}
     for name, node in facts.desired.nodes.items():
@@ -316,11 +318,16 @@ def _past(
         before=before,
         attempts={name: work.own(theirs) for name, theirs in attempts.items()},
         adopted=_adopted(tx, branch, earliest, past_states),
+        audit=Audit() if decisions is None else _newest_audit(tx, branch),
         costs={} if decisions is None else tx.past_attempts.costs(branch, names),
         decisions={d.dataset: d for d in as_known(ctx, tx, facts, decisions or ())},
         copies=copies,
         now=tx.now(),
     )
+
+
+def _newest_audit(tx: Tx, branch: str) -> Audit:
+    return Audit(tx.audit.changes(branch, CHANGES_SHOWN), tx.blueprints.revisions(branch))
 
 
 def _adopted(
@@ -361,6 +368,7 @@ def _run(run: Run, past: Past) -> PastRun:
         "cause": first.cause,
         "reason": reason(run),
         "causes": causes(run),
+        "actor": actor_of(run, past.audit),
         "began": json_views.instant(began),
         "ended": None if state == "running" else json_views.instant(ended),
         "seconds": round(until - began, 3),
@@ -399,6 +407,21 @@ def _reason(commit: RunCommit) -> str:
     if commit.follows:
         return f"{commit.maker} followed an earlier change of what it reads"
     return REASONS[commit.cause].format(dataset=commit.maker)
+
+
+def actor_of(run: Run, audit: Audit) -> str | None:
+    """The actor of the request that started a run, if there is a record of one."""
+    first = run.commits[0]
+    if run.revision is not None:
+        return audit.applied_by(*run.revision) or None
+    change = None
+    if first.cause == "forced":
+        change = audit.forced(first.dataset, first.at)
+    if first.cause == "imported":
+        change = audit.imported(first.dataset, first.at)
+    if first.cause == "rollback":
+        change = audit.rolled_back(first.dataset, first.at)
+    return None if change is None else change.actor
 
 
 def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRunTasks:

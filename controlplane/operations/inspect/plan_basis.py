@@ -6,7 +6,8 @@ Two plans with equal bases demand the same tasks: planning is a function of thes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import PlanMoved
@@ -20,6 +21,7 @@ from dataplane.contract.encoding import digest
 
 SHOWN = 12  # digits of a root
 NOTHING = "nothing"
+T = TypeVar("T")
 
 
 def of_plan(
@@ -86,12 +88,16 @@ def _moved(planned: PlanBasis, current: PlanBasis) -> Iterator[str]:
     if planned["blueprints"] != current["blueprints"]:
         yield "the blueprints are not the planned ones"
     yield from _revisions(planned["revisions"], current["revisions"])
-    yield from _sources(planned["sources"], current["sources"])
-    yield from _datasets(planned["datasets"], current["datasets"])
+    sources = planned["sources"], current["sources"]
+    datasets = planned["datasets"], current["datasets"]
+    yield from _moved_parts("source {} went from listing {} to {}", *sources, _short)
+    yield from _moved_parts("dataset {} went from {} to {}", *datasets, _state)
     as_now: PlanBasis = {**current, "dataflows": planned["dataflows"], "work": planned["work"]}
     as_now["looked"] = planned.get("looked", "")
     if planned == as_now:  # else the work moved with the facts
-        yield from _of_work(planned["work"], current["work"])
+        # Pauses, checks, the time, or the known results
+        work = planned["work"], current["work"]
+        yield from _moved_parts("the work on {} went from {} to {}", *work, _short)
 
 
 def _revisions(planned: Mapping[str, int], current: Mapping[str, int]) -> Iterator[str]:
@@ -104,16 +110,15 @@ def _revision(number: int) -> str:
     return f"revision {number}" if number else "not being there"
 
 
-def _sources(planned: Mapping[str, str | None], current: Mapping[str, str | None]) -> Iterator[str]:
-    for name in _differing(planned, current):
-        yield f"source {name} went from listing {_short(planned.get(name))} to {_short(current.get(name))}"
-
-
-def _datasets(
-    planned: Mapping[str, DatasetBasis], current: Mapping[str, DatasetBasis]
+def _moved_parts(
+    sentence: str,
+    planned: Mapping[str, T],
+    current: Mapping[str, T],
+    shown: Callable[[T | None], str],
 ) -> Iterator[str]:
+    """A sentence for each name whose parts differ: its name, planned part and present part."""
     for name in _differing(planned, current):
-        yield f"dataset {name} went from {_state(planned.get(name))} to {_state(current.get(name))}"
+        yield sentence.format(name, shown(planned.get(name)), shown(current.get(name)))
 
 
 def _state(basis: DatasetBasis | None) -> str:
@@ -122,12 +127,6 @@ def _state(basis: DatasetBasis | None) -> str:
     return (
         f"generation {basis['generation']} (root {_short(basis['root'])}, commit {basis['commit']})"
     )
-
-
-def _of_work(planned: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
-    """Pauses, checks, the time, or the known results."""
-    for name in _differing(planned, current):
-        yield f"the work on {name} went from {_short(planned.get(name))} to {_short(current.get(name))}"
 
 
 def _differing(planned: Mapping[str, object], current: Mapping[str, object]) -> list[str]:

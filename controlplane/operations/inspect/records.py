@@ -12,6 +12,7 @@ from itertools import islice
 from controlplane.core import tree
 from controlplane.core.errors import NotFound
 from controlplane.core.model.addresses import Point
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.partitioning import named
 from controlplane.core.records import pruning, requested_columns, where
@@ -168,11 +169,8 @@ def _matching_entries(
     parts = key_parts(ctx, tx, branch, state) if condition is not None and len(entries) > 1 else ()
     if condition is None or not parts:
         return entries
-    return [
-        e
-        for e in entries
-        if pruning.may_match(condition, pruning.of_key(e.key, parts, state.schema))
-    ]
+    bounds_of_key = pruning.of_keys(parts, state.schema)
+    return [e for e in entries if pruning.may_match(condition, bounds_of_key(e.key))]
 
 
 def key_parts(ctx: Context, tx: Tx, branch: str, state: State) -> tuple[PartitionKeyPart, ...]:
@@ -195,8 +193,7 @@ def _files(
     tx: Tx, entries: Iterable[Entry], condition: Condition | None, schema: Schema
 ) -> Iterator[FileEntry]:
     """Files that may hold a row that is wanted, in order of keys."""
-    left = iter(entries)
-    while batch := list(islice(left, BATCH)):
+    for batch in file_batches(entries, BATCH):
         fragments = known_fragments.of(tx, batch)
         for entry in batch:
             for file in fragments[entry.fragment].files:

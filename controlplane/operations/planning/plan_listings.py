@@ -101,6 +101,9 @@ def is_moved(looked: PlanListings) -> bool:
 def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
     """Make the listings of a plan the shared ones; their ids. One that failed, or lost too much,
     changes nothing."""
+    nodes = list(nodes)
+    shared = tx.listings.locked(of_plan(tx, plan, nodes).own)
+    # Compared once more: another listing may have come before the lock
     looked = of_plan(tx, plan, nodes)
     good = {
         id: own
@@ -109,7 +112,6 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
     }
     if good:
         tx.upkeep.collections()  # none begins before this transaction ends: the trees are there
-    shared = tx.listings.get(good)
     for id, own in good.items():
         _move(tx, id, own, shared.get(id))
     tx.listings.drop([own.id for own in looked.own.values()])

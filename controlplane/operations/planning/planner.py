@@ -42,6 +42,8 @@ from controlplane.operations.planning.snapshot import (
 from controlplane.ports.store import Store, Tx
 
 SWEEP_S = 300.0  # the longest time without a look at everything
+# Tree nodes that a planner that only looks keeps from one look to the next
+STAGED_BYTES = 32 << 20
 
 
 @dataclass(slots=True)
@@ -55,8 +57,10 @@ class Memory:
     decisions: dict[str, Decision] = field(default_factory=dict)
     swept_at: float = 0.0
     kinds: frozenset[salts.PeriodKind] = frozenset()  # of periods in use
-    # Tree nodes of decisions, for who carries them out to store
+    # Tree nodes of decisions, which the planner that carries them out stores
     staged: dict[bytes, bytes] = field(default_factory=dict)
+    # `staged` has all nodes of the planned commits, so these need no new decision
+    keeps_commits: bool = False
     # Beside main; known to main's planner only
     branches: Mapping[str, Branch] = field(default_factory=dict)
     # As it was when that was decided about
@@ -166,7 +170,9 @@ class Planner:
         # Decisions outlive this transaction, and so do the tree nodes that they are about
         if self.keeps_nodes:
             facts.overlay.staged = memory.staged
-        self._decide(memory, facts, stale | update.stale)
+            self._decide(memory, facts, stale | update.stale)
+        else:
+            self._decide_to_look(memory, facts, stale | update.stale)
         self._memory = memory
         return self._scoped(memory, flows), facts
 
@@ -314,11 +320,26 @@ class Planner:
 
     # --- decisions
 
+    def _decide_to_look(self, memory: Memory, facts: StoreSnapshot, stale: set[str]) -> None:
+        """As `_decide`, in a planner that carries nothing out: its commits cannot lose a race, and
+        those of another planner are marked. So planned commits stand until something is stale."""
+        if stale:
+            memory.keeps_commits = False
+        if memory.keeps_commits:
+            # Copied: what the caller stages later, as of an edit, is not kept
+            facts.nodes.put_nodes(memory.staged)
+        self._decide(memory, facts, stale)
+        staged = facts.overlay.staged
+        memory.keeps_commits = sum(map(len, staged.values())) <= STAGED_BYTES
+        memory.staged = dict(staged) if memory.keeps_commits else {}
+
     def _decide(self, memory: Memory, facts: StoreSnapshot, stale: set[str]) -> None:
         """Decide again about stale datasets, about commits that may not have been carried out, and
         all downstream of these."""
         waiting = {
-            d for d, decision in memory.decisions.items() if _is_carried_out_unseen(decision)
+            d
+            for d, decision in memory.decisions.items()
+            if _is_carried_out_unseen(decision, keeps_commits=memory.keeps_commits)
         }
         changed = stale | waiting
         if not changed:
@@ -370,12 +391,12 @@ def _in_both(limit: frozenset[str] | None, other: frozenset[str] | None) -> froz
     return limit & other
 
 
-def _is_carried_out_unseen(decision: Decision) -> bool:
+def _is_carried_out_unseen(decision: Decision, *, keeps_commits: bool) -> bool:
     """True if a commit may have lost its compare-and-set race, or memos were noted: neither leaves
     a change mark."""
-    return isinstance(decision.step, Commit) or (
-        isinstance(decision.step, RunChecks) and bool(decision.step.notes)
-    )
+    if isinstance(decision.step, Commit):
+        return not keeps_commits
+    return isinstance(decision.step, RunChecks) and bool(decision.step.notes)
 
 
 def _is_same(before: Node | None, node: Node) -> bool:

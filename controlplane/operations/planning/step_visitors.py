@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from controlplane.core.compile import ids
+from controlplane.core.model import roll_ups
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import Demand, Task
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
@@ -64,6 +66,10 @@ class StepPreview:
         nothing."""
         decision, demanded = self.decision, self.demanded
         if decision.gives_up:
+            return True
+        # What is downstream may request tasks over them. Parts of aggregates have no trace: only
+        # tasks of this decision read them
+        if any(union.trace is not None for union in decision.unions):
             return True
         # An edit outside of a task's key: it needs a larger driver, or is more urgent.
         if not all(
@@ -136,7 +142,21 @@ class StepExecutor:
     def carry_out(self) -> int:
         if self.decision.gives_up:
             self._end_run()
+        if self.decision.unions:
+            self._put_unions()
         return visit_step(self.decision.step, self)
+
+    def _put_unions(self) -> None:
+        """Store the results that the step names, with their slices for what reads the dataset."""
+        unions = self.decision.unions
+        traces = [union.trace for union in unions if union.trace is not None]
+        self.tx.traces.put(traces, [union.fragment for union in unions])
+        self.tx.traces.put_memos(
+            {
+                ids.members_key(union.fragment.id): roll_ups.contents_memo(union.members)
+                for union in unions
+            }
+        )
 
     def visit_keep(self, _: Keep) -> int:
         self._end_run()

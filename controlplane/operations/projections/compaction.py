@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import TypeAlias
 
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node
@@ -15,6 +16,7 @@ from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.pack_origins import Origin
 from controlplane.core.model.packs import Pack
 from controlplane.core.model.retention import Files
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
 from controlplane.operations.projections import compaction_gc
@@ -25,6 +27,7 @@ from dataplane.contract.results import FileEntry, TaskResult, partition_result
 DATASETS_A_TIME = 20  # that are looked at in one snapshot
 LEAVES_A_TIME = 20
 PACKS_A_TIME = 100  # of one dataset
+Leaf: TypeAlias = tuple[bytes, Sequence[tree.Entry]]  # with its digest
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -86,7 +89,7 @@ class Due:
 def due(tx: Tx, state: State, node: Node) -> Due:
     """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was
     committed for a while."""
-    if node.is_copy or state.partitions < packs.FEWEST:
+    if node.is_copy or not _may_have_packs(tx, state):
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
     jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
@@ -100,12 +103,19 @@ def due(tx: Tx, state: State, node: Node) -> Due:
     )
 
 
+def _may_have_packs(tx: Tx, state: State) -> bool:
+    """Rolled-up slices have many files in few partitions."""
+    if state.partitions >= packs.FEWEST:
+        return True
+    return any(is_span(part.key) for part in tree.scan(tx.nodes, state.root))
+
+
 def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
     """Packs of stable leaves that are not stored, each once, with its leaf."""
     stable = _stable(tx, state)
     leaves = (leaf for leaf in tree.by_leaf(tx.nodes, state.root) if leaf[0] in stable)
     seen_ids: set[bytes] = set()
-    while stable and (some := list(islice(leaves, LEAVES_A_TIME))):
+    while stable and (some := _next_leaves(leaves)):
         members = tx.traces.fragments({e.fragment for _, entries in some for e in entries})
         by_id = {
             pack.id: (leaf, pack)
@@ -117,6 +127,16 @@ def _missing(tx: Tx, state: State) -> Iterator[tuple[bytes, Pack]]:
         )
         seen_ids |= missing
         yield from (by_id[id] for id in sorted(missing))
+
+
+def _next_leaves(leaves: Iterator[Leaf]) -> list[Leaf]:
+    """Some leaves, as many as have some thousand files: one, if it is of spans."""
+    some: list[Leaf] = []
+    for leaf in leaves:
+        some.append(leaf)
+        if len(some) == LEAVES_A_TIME or any(is_span(part.key) for part in leaf[1]):
+            break
+    return some
 
 
 def is_quiet(state: State, now: float) -> bool:

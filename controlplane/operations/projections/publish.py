@@ -3,7 +3,8 @@ state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from controlplane import logs
@@ -12,9 +13,12 @@ from controlplane.core.errors import CorruptNode
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.events import Event
 from controlplane.core.model.projections import Publication, TableContent, unknown_table
+from controlplane.core.model.roll_ups import change_groups, is_layout
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
+from controlplane.core.model.tasks import Fragment
 from controlplane.core.plan import RECENT
+from controlplane.core.tree import EntryChange
 from controlplane.operations.projections import compaction
 from controlplane.ports.lake import Publisher
 from controlplane.ports.store import Store, Tx
@@ -109,8 +113,9 @@ def _unpacked(
     tx: Tx, namespace: str, state: State, publication: Publication | None
 ) -> TableContent | None:
     """The table with its present rows, without packs that the state breaks up, with those that came
-    in since: so that the commit of a generation that adds rows does nothing but add. The published
-    table may be newer than its record, where an answer was lost: then this step is passed over."""
+    in since, and with spans in place of their slices: so that the commit of a generation that adds
+    rows does nothing but add. The published table may be newer than its record, where an answer was
+    lost: then this step is passed over."""
     if publication is None or publication.version < 0 or publication.root == state.root:
         return None
     schema = _published_schema(tx, publication, state)
@@ -118,22 +123,47 @@ def _unpacked(
         return None
     leaves = frozenset(tree.leaf_digests(tx.nodes, state.root))
     try:
-        if publication.schema and not compaction.breaks_up(tx, publication.root, leaves):
+        moved = _moved(tx, publication, state) if schema == state.schema else ()
+        is_current = bool(publication.schema) and not moved
+        if is_current and not compaction.breaks_up(tx, publication.root, leaves):
             return None
-        fragments = tuple(compaction.fragments(tx, publication.root, leaves))
+        fragments = compaction.fragments(tx, publication.root, leaves)
+        fragments = _with_moved(tx, fragments, moved)
     except CorruptNode:  # nothing else needs that tree; then it is one commit
         return None
     path = table_path(namespace, state.branch, state.dataset)
     return TableContent(
         path,
         schema,
-        fragments,
+        tuple(fragments),
         publication.generation,
         state.dataset,
         is_layout=True,
         is_passing=True,
         borrows=state.branch != MAIN,
     )
+
+
+def _moved(tx: Tx, publication: Publication, state: State) -> Sequence[EntryChange]:
+    """Slices and spans that took each other's place since the publication, with the same rows."""
+    changes = tree.diff(tx.nodes, publication.root, state.root)
+    layouts = filter(is_layout, change_groups(changes))
+    return [change for group in layouts for change in group]
+
+
+def _with_moved(
+    tx: Tx, fragments: Iterable[Fragment], moved: Sequence[EntryChange]
+) -> list[Fragment]:
+    removed = Counter(change.before.fragment for change in moved if change.before is not None)
+    added = [change.after.fragment for change in moved if change.after is not None]
+    fragments_left: list[Fragment] = []
+    for fragment in fragments:
+        if removed[fragment.id]:
+            removed[fragment.id] -= 1
+        else:
+            fragments_left.append(fragment)
+    by_id = tx.traces.fragments(added)
+    return [*fragments_left, *(by_id[id] for id in added)]
 
 
 def _published_schema(tx: Tx, publication: Publication, state: State) -> Schema | None:

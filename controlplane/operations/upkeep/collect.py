@@ -85,6 +85,7 @@ class Collected:
     drivers: int = 0
     attempts: int = 0
     reads: int = 0  # of data, in the audit
+    ranges: int = 0  # of forced recomputations
     nodes: int = 0
     nodes_in_use: int = 0
     superseded: int = 0  # packs
@@ -135,6 +136,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
                 drivers=tx.drivers.drop(now - DRIVER_S, ROWS_A_TIME),
                 attempts=tx.past_attempts.drop(old, ROWS_A_TIME),
                 reads=tx.audit.drop_reads(now - READS_S, ROWS_A_TIME),
+                ranges=tx.blueprints.drop_ranges(),
             )
         total += dropped
     return total

@@ -24,7 +24,7 @@ from controlplane.ports.store import Store, Tx
 from dataplane.contract.results import FileEntry
 
 LIMIT = 1_000  # findings that are reported
-A_TIME = 500  # fragments that are looked up together
+A_TIME = 500  # files whose fragments are looked up together
 OF_DATASETS: tuple[PointerKind, ...] = ("state", "building", "build")
 # Trees that may be of listings, or of written rows
 OTHERS: tuple[PointerKind, ...] = ("input", "target", "task")
@@ -75,10 +75,23 @@ class RowCheck:
         return self.damages(self._fragments(tx))
 
     def _fragments(self, tx: Tx) -> Iterator[Fragment]:
-        named = (of.fragment for of in tx.traces.files() if of.files)
-        while some := list(islice(named, A_TIME)):
+        for some in _by_files(of for of in tx.traces.files() if of.files):
             by_id = tx.traces.fragments(some)
             yield from (f for f in by_id.values() if self.dataset in (None, f.home))
+
+
+def _by_files(stored: Iterable[Files]) -> Iterator[list[bytes]]:
+    """Fragments in batches of A_TIME files, or of one fragment with more."""
+    batch: list[bytes] = []
+    size = 0
+    for of in stored:
+        if batch and size + len(of.files) > A_TIME:
+            yield batch
+            batch, size = [], 0
+        batch.append(of.fragment)
+        size += len(of.files)
+    if batch:
+        yield batch
 
 
 def fsck(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from controlplane.core import tree
@@ -13,14 +13,11 @@ from controlplane.ports.store import Tx
 ROOTS = 500  # read at a time: some 25 MB
 
 
-def with_roots(
-    tx: Tx, pointers: Iterable[Pointer], but: Container[bytes] = frozenset()
-) -> Iterator[tuple[Pointer, tree.NodeStore]]:
-    """Each pointer with tree nodes to follow it through; the roots that are not in `but` were read
-    in batches."""
+def with_roots(tx: Tx, pointers: Iterable[Pointer]) -> Iterator[tuple[Pointer, tree.NodeStore]]:
+    """Each pointer with tree nodes to follow it through; roots are read in batches."""
     source = iter(pointers)
     while window := list(islice(source, ROOTS)):
-        roots = {p.root for p in window if p.root != tree.EMPTY_ROOT and p.root not in but}
+        roots = {p.root for p in window if p.root != tree.EMPTY_ROOT}
         nodes = _Ahead(tx, tx.nodes.get_nodes(list(roots)))
         for pointer in window:
             yield pointer, nodes

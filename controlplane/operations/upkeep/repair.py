@@ -55,16 +55,15 @@ def repair(
     """
     with store.read(namespace) as tx:
         damaged = _damaged(tx, reading) if reading else ()
-        losses = list(
-            {of.fragment: of for of in islice(chain(_lost(tx, lake), damaged), FRAGMENTS)}.values()
-        )
+        lost = islice(chain(_lost(tx, lake), damaged), FRAGMENTS)
+        losses = list({of.fragment: of.is_pack for of in lost}.items())
     for start in range(0, len(losses), A_TIME):
         with store.begin(namespace) as tx:
             # What a pass has found by now, and would commit, may be given up here
             tx.upkeep.begin_collection()
             some = losses[start : start + A_TIME]
-            tx.traces.condemn([of.fragment for of in some if not of.is_pack])
-            compaction.forget(tx, [of.fragment for of in some if of.is_pack])
+            tx.traces.condemn([id for id, is_pack in some if not is_pack])
+            compaction.forget(tx, [id for id, is_pack in some if is_pack])
     marked = set[str]()
     for _ in range(ROUNDS):
         again = _mark(store, namespace, marked)
@@ -82,8 +81,14 @@ def _lost(tx: Tx, lake: ObjectStore) -> Iterator[Files]:
 
 
 def _damaged(tx: Tx, reading: RowCheck) -> Iterator[Files]:
-    for fragment, _, _ in reading.damaged(tx):
-        yield Files(fragment.id, fragment.attempt, fragment.files)
+    """All fragments that have a damaged file: a span of slices has the files of the slices, and
+    perhaps another home."""
+    paths = {path for _, path, _ in islice(reading.damaged(tx), FRAGMENTS)}
+    if not paths:
+        return
+    for of in tx.traces.files():
+        if not paths.isdisjoint(file["path"] for file in of.files):
+            yield of
 
 
 # --- datasets that have them ------------------------------------------------------------------------

@@ -83,10 +83,11 @@ def claim(
     *,
     sizes: Sequence[Size] = SIZES,
     without: Sequence[str] = (),
+    takes_packages: bool = True,
     lake: str = "",
 ) -> Claim | None:
     """Hand out a batch of queued tasks with all that it takes to run them, or None. `without`: of
-    no such dataflow."""
+    no such dataflow. `takes_packages`: also of a source with packages."""
     if contract != CONTRACT:
         raise UnknownContract(
             f"contract {contract} is not spoken here; this control plane speaks {CONTRACT}"
@@ -102,7 +103,7 @@ def claim(
             max_bytes=MAX_BYTES,
             lease_s=LEASE_S,
             sizes=sizes,
-            placements=placements_for(kinds),
+            placements=placements_for(kinds, takes_packages=takes_packages),
             without=without,
         )
         if attempt is None:

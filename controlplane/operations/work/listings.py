@@ -4,7 +4,7 @@ all."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
@@ -57,9 +57,7 @@ def request(
     is_quiet = not (accept_deletes or is_awaited)
     quiet = {id for id, listing in current.items() if is_quiet and _is_as_planned(listing)}
     tx.listings.request_again(quiet)
-    for listing in _requested(
-        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids - quiet]
-    ):
+    for listing in _requested(tx, listing_ids - quiet):
         held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
@@ -74,13 +72,18 @@ def _is_as_planned(listing: Listing) -> bool:
     return not listing.is_open and not (listing.held and listing.held.get("awaited"))
 
 
-def _requested(tx: Tx, current: Sequence[Listing]) -> Iterator[Listing]:
+def _requested(tx: Tx, ids: Collection[bytes]) -> Iterator[Listing]:
     tasks = {
-        _key(listing.id, listing.requested): listing.id for listing in current if listing.is_open
+        _key(listing.id, listing.requested): listing.id
+        for listing in tx.listings.get(ids).values()
+        if listing.is_open
     }
     long_polls.end(tx, tasks)
     started = _started(tx, tasks)
-    for listing in current:
+    # Behind the lock of the queue: reports take the two in this order
+    locked = tx.listings.locked(ids)
+    for id in ids:
+        listing = locked.get(id, Listing(id, None, None, 0, 0))
         yield replace(
             listing, requested=(listing.requested if listing.id in started else listing.served) + 1
         )
@@ -104,14 +107,14 @@ def request_taken_up(
         if n.listing not in live and n.read.refresh_s is not None
     ]
     current = tx.listings.get(n.listing for n in taken_up)
-    for listing in _requested(tx, list(current.values())):
+    for listing in _requested(tx, current):
         tx.listings.put(replace(listing, held={**(listing.held or {}), "awaited": True}))
     return len(current)
 
 
 def ask(tx: Tx, id: bytes) -> None:
     """Ask for another listing of a location that has been listed before."""
-    for listing in _requested(tx, list(tx.listings.get([id]).values())):
+    for listing in _requested(tx, tx.listings.get([id])):
         tx.listings.put(listing)
 
 
@@ -371,7 +374,7 @@ class Taken:
 
 def take_in(tx: Tx, job: ListJob, request: int, change: Found) -> Taken:
     """Make a finished listing the current one, unless it lost more than the components allow."""
-    listing = _stored(tx, job)
+    listing = _locked(tx, job)
     if listing is None:
         return Taken(None)
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=None)
@@ -455,9 +458,14 @@ def _stored(tx: Tx, job: ListJob) -> Listing | None:
     return tx.listings.get([id]).get(id)
 
 
+def _locked(tx: Tx, job: ListJob) -> Listing | None:
+    id = bytes.fromhex(job["listing"])
+    return tx.listings.locked([id]).get(id)
+
+
 def fail(tx: Tx, job: ListJob, request: int, error: TaskError) -> Event | None:
     """Record the failure of a listing. The known contents of the location never change by it."""
-    listing = _stored(tx, job)
+    listing = _locked(tx, job)
     if listing is None:
         return None
     served = replace(listing, at=tx.now(), served=max(listing.served, request), error=error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from controlplane.core.blueprint.yaml_nodes import indent_of
 from controlplane.services.editor.text_ranges import lines_of
 
 _KEY = re.compile(
@@ -47,7 +48,7 @@ def spot(text: str, line: int, column: int) -> Spot:
     before = lines[-1][: column - 1] if lines else ""
     above = lines[:-1]
     word = _typed(before)
-    parents, block = _parents(above, _indent_of(before))
+    parents, block = _parents(above, indent_of(before))
     if block:
         return Spot(_path(parents[:-1]), parents[-1].key, word, is_text=True)
     if opened := _open_braces(before):
@@ -63,7 +64,7 @@ def spot(text: str, line: int, column: int) -> Spot:
             _beside(text, line, len(key_match["indent"] + key_match["item"])),
             is_text,
         )
-    return Spot(_path(parents), "", word, _beside(text, line, _indent_of(before)))
+    return Spot(_path(parents), "", word, _beside(text, line, indent_of(before)))
 
 
 def _typed(before: str) -> str:
@@ -108,7 +109,7 @@ def _parents(above: list[str], indent: int) -> tuple[list[_Line], bool]:
     for line in above:
         if not line.strip():
             continue
-        depth = _indent_of(line)
+        depth = indent_of(line)
         if block is not None and depth > block.indent:
             continue
         block = None
@@ -186,7 +187,7 @@ def _beside(text: str, line: int, indent: int) -> dict[str, str]:
             if not each.strip():
                 continue
             match = _KEY.match(each)
-            depth = len(match["indent"] + match["item"]) if match else _indent_of(each)
+            depth = len(match["indent"] + match["item"]) if match else indent_of(each)
             if depth < indent:
                 break
             if match and depth == indent:
@@ -198,7 +199,3 @@ def _beside(text: str, line: int, indent: int) -> dict[str, str]:
 
 def _path(keys: list[_Line]) -> tuple[str, ...]:
     return tuple(key.key for key in keys)
-
-
-def _indent_of(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))

@@ -20,6 +20,7 @@ from typing import Final
 from controlplane.core import tree
 from controlplane.core.iceberg import data_files, scan_filter
 from controlplane.core.model.addresses import Generation
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Fragment
 from controlplane.core.records import pruning
@@ -165,10 +166,11 @@ class _Page:
         if request.filter is not None:
             self._condition = scan_filter.condition_of(request.filter, state.schema)
             self._parts = key_parts(ctx, tx, address.ref.branch, state)
+        self._bounds_of_key = pruning.of_keys(self._parts, state.schema)
         self._last = request.after or ""  # key of the page
         self._work = 0
         self._ranges = 0  # of keys that were compared with the filter
-        self._look = 1 + (scan_filter.comparisons(self._condition) if self._condition else 0)
+        self._look = 1 + (pruning.comparisons(self._condition) if self._condition else 0)
         self._most_ranges = min(MOST_RANGES, MOST_WORK // self._look)
         columns = len(state.schema["fields"])
         self._file_work = self._look + columns
@@ -190,7 +192,7 @@ class _Page:
     def _fragments(self) -> Iterator[tuple[Entry, Fragment]]:
         """Partitions whose files are looked at, with their fragments, read batch by batch."""
         entries = islice(self._entries(), MOST_READ)
-        while batch := list(islice(entries, BATCH)):
+        for batch in file_batches(entries, BATCH):
             fragments = known_fragments.of(self._tx, batch)
             yield from ((partition, fragments[partition.fragment]) for partition in batch)
 
@@ -225,8 +227,7 @@ class _Page:
     def _may_have(self, partition: Entry) -> bool:
         if self._condition is None or not self._parts:
             return True
-        bounds_of = cache(pruning.of_key(partition.key, self._parts, self._state.schema))
-        return may_match(self._condition, bounds_of)
+        return may_match(self._condition, self._bounds_of_key(partition.key))
 
     def _tasks(self, partition: Entry, fragment: Fragment) -> Iterator[Json]:
         """The filter is still the reader's to apply. It stands in each task: pyiceberg takes a task

@@ -6,20 +6,21 @@ stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from controlplane import logs
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode, NotFound
 from controlplane.core.model.branches import Branch
+from controlplane.core.model.roll_ups import change_groups, file_batches, is_layout
 from controlplane.core.model.states import State
 from controlplane.core.s3 import live_log
 from controlplane.core.s3.delta_actions import TableFile
-from controlplane.core.s3.live_log import LiveTable
+from controlplane.core.s3.live_log import LiveTable, LogDifference
 from controlplane.core.s3.part_names import part_name
-from controlplane.core.tree import EMPTY_ROOT, Entry, NodeCache, NodeStore
+from controlplane.core.tree import EMPTY_ROOT, Entry, EntryChange, NodeCache, NodeStore
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.ports.lake import MakeCheckpoint
 from controlplane.ports.store import Tx
@@ -163,10 +164,19 @@ class _Log:
         return MadeFile(live_log.commit_file(after.generation), body, after.at)
 
     def _compared(self, before: State | None, after: State) -> bytes:
-        changes = list(tree.diff(self._nodes, before.root if before else EMPTY_ROOT, after.root))
+        schema = (before or after).schema
+        changes = tree.diff(self._nodes, before.root if before else EMPTY_ROOT, after.root)
+        new: list[EntryChange] = []
+        moved: list[EntryChange] = []  # rows that are in other files
+        for group in change_groups(changes):
+            is_moved = is_layout(group) and schema == after.schema
+            (moved if is_moved else new).extend(group)
+        rows, layout = self._difference(new), self._difference(moved)
+        return live_log.commit(self._table, schema, after, rows, layout)
+
+    def _difference(self, changes: Sequence[EntryChange]) -> LogDifference:
         removed = self._parts(change.before for change in changes)
-        added = self._parts(change.after for change in changes)
-        return live_log.commit(self._table, (before or after).schema, after, removed, added)
+        return LogDifference(removed, self._parts(change.after for change in changes))
 
     def checkpoint(self, state: State) -> MadeFile:
         body, _ = self._full_log(state)
@@ -188,7 +198,7 @@ class _Log:
 
     def _parts(self, entries: Iterable[Entry | None]) -> Iterator[TableFile]:
         there = (entry for entry in entries if entry is not None)
-        while batch := list(islice(there, BATCH)):
+        for batch in file_batches(there, BATCH):
             fragments = self._tx.traces.fragments({entry.fragment for entry in batch})
             for entry in batch:
                 id = entry.fragment.hex()

@@ -11,17 +11,17 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import islice
-from posixpath import basename
 from threading import Lock
 
 from controlplane.core import tree
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.tree import EMPTY_ROOT, NodeStore
 from controlplane.operations.inspect.datasets import kept_states
 from controlplane.ports.store import Tx
+from dataplane.contract.results import file_names
 
 TABLES = 8  # that are remembered
 BATCH = 1000
@@ -76,15 +76,15 @@ class _Files:
         states = list(_newer(tx, dataset, self._seq))
         for state in reversed(states):
             changes = tree.diff(nodes, self._root, state.root)
-            added = (change.after.fragment for change in changes if change.after is not None)
-            while batch := set(islice(added, BATCH)):
-                self._add(tx, batch)
+            added = (change.after for change in changes if change.after is not None)
+            for batch in file_batches(added, BATCH):
+                self._add(tx, {part.fragment for part in batch})
             self._root, self._seq = state.root, state.seq
 
     def _add(self, tx: Tx, ids: set[bytes]) -> None:
         for id, fragment in tx.traces.fragments(ids).items():
-            for file in fragment.files:
-                self.sizes[f"{id.hex()[:32]}/{basename(file['path'])}"] = file["size"]
+            for name, file in zip(file_names(fragment.files), fragment.files, strict=True):
+                self.sizes[f"{id.hex()[:32]}/{name}"] = file["size"]
                 if file["path"].startswith(self._folder):
                     self.sizes[file["path"].removeprefix(self._folder)] = file["size"]
 

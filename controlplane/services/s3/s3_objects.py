@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import NamedTuple
 
 from controlplane.core import tree
 from controlplane.core.iceberg.table_metadata import FOLDER as METADATA
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.roll_ups import file_batches
 from controlplane.core.model.states import State
 from controlplane.core.model.table_paths import table_path
 from controlplane.core.model.tasks import StoredFile
@@ -101,10 +102,10 @@ class TableObjects:
     # --- files of rows
 
     def _parts(self, tx: Tx, state: State, least: str, ahead: int) -> Iterator[S3Object]:
-        entries, number = tree.scan(self._nodes.over(tx.nodes), state.root, start=least), ahead
-        while batch := list(islice(entries, number)):
+        entries = tree.scan(self._nodes.over(tx.nodes), state.root, start=least)
+        first = islice(entries, ahead)
+        for batch in chain(file_batches(first, BATCH), file_batches(entries, BATCH)):
             yield from self._of_entries(tx, state, batch)
-            number = BATCH
 
     def _of_entries(self, tx: Tx, state: State, entries: Iterable[Entry]) -> Iterator[S3Object]:
         entries = list(entries)
@@ -155,7 +156,7 @@ class TableObjects:
 
     def _named(self, tx: Tx, state: State) -> Iterator[TableFile]:
         entries = tree.scan(self._nodes.over(tx.nodes), state.root)
-        while batch := list(islice(entries, BATCH)):
+        for batch in file_batches(entries, BATCH):
             fragments = known_fragments.of(tx, batch)
             for entry in batch:
                 for number, file in enumerate(fragments[entry.fragment].files):

@@ -8,11 +8,12 @@ coarse, and no row is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from controlplane.core import tree
 from controlplane.core.errors import GenerationGone
+from controlplane.core.model.roll_ups import change_groups, file_batches, is_span, with_other_rows
 from controlplane.core.records.pruning import may_match, of_file
 from controlplane.core.s3.part_names import part_name
 from controlplane.core.sharing import hints
@@ -57,6 +58,8 @@ class VersionFiles:
         while left is None or left > 0:
             with self._store.read(self._namespace) as tx:
                 entries = self._page(tx, version.state.root, after)
+                if not entries:
+                    return
                 version_files = list(
                     _files(tx, [("file", entry, version.number) for entry in entries], version)
                 )
@@ -69,13 +72,12 @@ class VersionFiles:
             if left is not None:
                 version_files, left = _enough(version_files, left)
             yield version_files
-            if len(entries) < BATCH:
-                return
             after = entries[-1].key
 
     def _page(self, tx: Tx, root: bytes, after: str | None) -> list[Entry]:
         entries = tree.scan(self._nodes.over(tx.nodes), root, start=after or "")
-        return list(islice((entry for entry in entries if entry.key != after), BATCH))
+        following = (entry for entry in entries if entry.key != after)
+        return next(file_batches(following, BATCH), [])
 
     def of_span(self, span: VersionSpan) -> Iterator[list[VersionFile]]:
         """Pages of files that came and went, version by version. Raises GenerationGone."""
@@ -87,21 +89,32 @@ class VersionFiles:
         self, before: TableVersion | None, version: TableVersion
     ) -> Iterator[list[VersionFile]]:
         old, after = EMPTY_ROOT if before is None else before.state.root, None
+        is_like = before is not None and before.state.schema == version.state.schema
         while True:
             with self._store.read(self._namespace) as tx:
                 changes = tree.diff(
                     self._nodes.over(tx.nodes), old, version.state.root, start=after or ""
                 )
-                page = list(islice((change for change in changes if change.key != after), BATCH))
-                files = list(
-                    _files(
-                        tx, _sides(page, 0 if before is None else before.number, version), version
-                    )
-                )
+                page = _page_of(change for change in changes if change.key != after)
+                if not page:
+                    return
+                # Rows that only moved to other files are no change
+                rows = with_other_rows(page) if is_like else page
+                sides = _sides(rows, 0 if before is None else before.number, version)
+                files = list(_files(tx, sides, version))
             yield files
-            if len(page) < BATCH:
-                return
             after = page[-1].key
+
+
+def _page_of(changes: Iterable[EntryChange]) -> list[EntryChange]:
+    """Changes whose files can be read together; those of a span and of its slices are not
+    divided."""
+    page: list[EntryChange] = []
+    for group in change_groups(changes):
+        page += group
+        if len(page) >= BATCH or is_span(page[-1].key) or len(group) > 1:
+            break
+    return page
 
 
 def _sides(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -226,6 +227,15 @@ class SqlBlueprints(TableGroup):
             row.id: ForcedRange(row.first, row.last, row.number, row.before)
             for row in self._rows_of(db.forced_ranges)
         }
+
+    def drop_ranges(self) -> int:
+        numbers = [row.number for row in self._rows_of(db.forces)]
+        for row in self._rows_of(db.replaced, kind="force"):
+            before: int | None = json.loads(row.value)
+            numbers.append(before or 0)
+        return self._delete_among(
+            db.forced_ranges, "id", forces.unused(self.forced_ranges(), numbers)
+        )
 
     def _put_range(self, id: int, forced: ForcedRange) -> None:
         self._insert(db.forced_ranges, [{"id": id, **asdict(forced)}])

@@ -27,6 +27,13 @@ _LISTING, _PARTITION = db.listings.c, db.source_partitions.c
 _PAIRS = select(db.source_partitions).where(
     equal(db.source_partitions), one_of_pairs(_PARTITION.listing, _PARTITION.key)
 )
+# In one order, so that two of these do not wait for each other. SQLite has one writer at a time
+_LOCKED = (
+    select(db.listings)
+    .where(equal(db.listings), one_of(_LISTING.id))
+    .order_by(_LISTING.id)
+    .with_for_update()
+)
 _OF_PLANS = select(db.listings).where(equal(db.listings), _LISTING.held.like(OF_PLANS))
 _SIZES = (
     select(
@@ -93,6 +100,9 @@ class SqlListings(TableGroup):
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._rows_among(db.listings, "id", ids)
         return {row.id: _LISTINGS.from_row(row) for row in rows}
+
+    def locked(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
+        return {row.id: _LISTINGS.from_row(row) for row in self._rows_by(_LOCKED, ids)}
 
     def put(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))

@@ -27,7 +27,7 @@ from dataplane.connectors.files.footers import malformed
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.delta_log import LOG
 from dataplane.contract.encoding import digest
-from dataplane.contract.jobs import ConnectJob, ListJob, SourceJob
+from dataplane.contract.jobs import LINK, ConnectJob, ListJob, SourceJob
 from dataplane.contract.keys import key_of
 from dataplane.contract.schemas import Json
 from dataplane.contract.source_objects import NESTED, ListedPartition, SourceObject
@@ -43,21 +43,41 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KIND = "delta:"
+LINKED = "all"  # the key of the partition of a table whose files are linked
 FOOTER = FileReading("delta-footer", {})
 PHYSICAL = "delta.columnMapping.physicalName"
 
 
 def partitions(job: ListJob) -> Iterator[ListedPartition]:
-    """Each file of the table is a partition; its key is the path below the table's folder."""
+    """Each file of the table is a partition; its key is the path below the table's folder. Files
+    that are linked are one partition."""
     places = Places.of(os.environ)
     places.check_source(str(root_of(job)))
     table = snapshot(root_of(job), job["settings"].get("version"))
     for _ in places.of_files(str(local_place(root_of(job), f["path"])) for f in table.files):
         """A log may name a file anywhere."""
+    is_linked = job["settings"].get(LINK)
+    if is_linked:
+        _require_plain(root_of(job), table)
     cache = Versions(cache_file(os.environ.get("HEADGATE_HOME")))
     objects = sorted(objects_of(root_of(job), table, cache), key=lambda pair: pair[0].encode())
+    if is_linked and objects:
+        yield listed(LINKED, [source for _, source in objects], ())
+        return
     for key, source in objects:
         yield listed(key, [source], ())
+
+
+def _require_plain(root: Path, table: TableSnapshot) -> None:
+    """Check that the rows of the table are those of its files. Raises TaskFailure."""
+    features = {
+        "column mapping": table.head.mapping != "none",
+        "partition columns": bool(table.head.partition_columns),
+        "deletion vectors": any(file.get("deletionVector") for file in table.files),
+    }
+    if present := [name for name, is_present in features.items() if is_present]:
+        message = f"the Delta table {root} has {', '.join(present)}, so its files cannot be linked"
+        raise TaskFailure("link-refused", f"{message}; read or import it without links")
 
 
 def check(job: ConnectJob) -> None:

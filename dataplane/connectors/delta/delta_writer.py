@@ -17,9 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from posixpath import basename
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from dataplane.connectors.delta.log import snapshot
@@ -28,7 +27,7 @@ from dataplane.contract.claims import WriteTask
 from dataplane.contract.delta_log import LOG
 from dataplane.contract.failpoints import failpoint
 from dataplane.contract.jobs import WriteJob
-from dataplane.contract.results import FileEntry, WriteAnswer
+from dataplane.contract.results import FileEntry, WriteAnswer, file_names
 from dataplane.contract.schemas import Schema, canonical_schema
 from dataplane.fragments.arrow import check_whole
 from dataplane.listing.local_files import local_path
@@ -52,6 +51,15 @@ def writing(job: WriteJob, lake: Lake) -> Iterator[Callable[[WriteTask], WriteAn
     target = DeltaTarget(Path(local_path(job["path"])), job["owner"], job["schema"], lake)
     target.open()
     yield target.sync
+
+
+class FileCopies(NamedTuple):
+    """A file of a fragment (32 hexadecimal digits), its name in it, and how often it is wanted."""
+
+    fragment: str
+    name: str
+    copies: int
+    entry: FileEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,11 @@ class DeltaTarget:
         """Bring the table to a generation. Result: `{rows, bytes, version}`."""
         from deltalake.exceptions import CommitFailedError, DeltaError
 
-        entries = [(f["id"], f["copies"], e) for f in task["fragments"] for e in f["files"]]
+        entries = [
+            FileCopies(f["id"], name, f["copies"], entry)
+            for f in task["fragments"]
+            for name, entry in zip(file_names(f["files"]), f["files"], strict=True)
+        ]
         for _ in range(TRIES):
             try:
                 version = self._once(task["generation"], entries)
@@ -100,12 +112,12 @@ class DeltaTarget:
                 raise TaskFailure(
                     "target-unreadable", f"the Delta table {self.root}: {e}", "infrastructure"
                 ) from e
-            rows = sum(copies * entry["rows"] for _, copies, entry in entries)
-            size = sum(copies * entry["size"] for _, copies, entry in entries)
+            rows = sum(file.copies * file.entry["rows"] for file in entries)
+            size = sum(file.copies * file.entry["size"] for file in entries)
             return {"rows": rows, "bytes": size, "version": version}
         raise TaskFailure("target-busy", f"others keep committing to {self.root}", "infrastructure")
 
-    def _once(self, generation: int, entries: list[tuple[str, int, FileEntry]]) -> int:
+    def _once(self, generation: int, entries: list[FileCopies]) -> int:
         from deltalake import DeltaTable
 
         table = DeltaTable(str(self.root)) if DeltaTable.is_deltatable(str(self.root)) else None
@@ -230,7 +242,7 @@ class DeltaTarget:
 
 
 def difference(
-    entries: Iterable[tuple[str, int, FileEntry]],
+    entries: Iterable[FileCopies],
     active: Mapping[str, int],
     *,
     is_replacement: bool,
@@ -243,8 +255,7 @@ def difference(
             copies.setdefault((name_match[1], name_match[2]), []).append(path)
     adds: dict[str, FileEntry] = {}
     keeping: set[str] = set()
-    for id, needed, entry in entries:
-        name = basename(entry["path"])
+    for id, name, needed, entry in entries:
         reused = [p for p in copies.get((id, name), ()) if active[p] == entry["size"]][:needed]
         keeping.update(reused)
         free = (p for n in count() if (p := f"{id[:2]}/{id}-{n}/{name}") not in active)

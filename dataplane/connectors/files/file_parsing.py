@@ -58,10 +58,11 @@ from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_schemas import type_of_column
 from dataplane.spark.spark_session import reading_session
 from dataplane.storage.source_stores import BUFFER_BYTES
-from dataplane.task_failures import TaskFailure
+from dataplane.task_failures import TaskFailure, error_of
 
 LIST_CHARACTERS = 1000  # of a list of JSON that are kept with each of its elements
 _LIST = r"\A\s*\["
+_RESERVED = "__headgate"  # names of columns that readers add begin so
 _MISFIT = "__headgate_misfit"  # the fault of the folders of a row's file
 _FILE_NAME, _MODIFIED = "__headgate_file", "__headgate_modified"  # of the file of a row
 _METADATA = {"name": ("_source_name", "string"), "modified": ("_source_modified", "timestamp")}
@@ -109,12 +110,31 @@ def _parsed(
     outcomes: dict[str, Written | TaskError] = {}
     for some in alike(tasks):
         batch = _Batch(attempt, some[0], numbers_of(attempt.claim["job"], some[0]))
-        refused = batch.misplaced(some)
+        refused = reserved_columns(some) | batch.misplaced(some)
         refused |= batch.refused([t for t in some if task_label(t) not in refused])
         readable = [t for t in some if task_label(t) not in refused]
         outcomes |= refused
         outcomes |= isolate(attempt, readable, batch.run, batch.explain) if readable else {}
     return outcomes
+
+
+def reserved_columns(tasks: Sequence[ParseTask]) -> dict[str, TaskError]:
+    """Errors of tasks with a column that would be taken for one of the reader's, by label."""
+    failures = {task_label(task): _reserved_column(task) for task in tasks}
+    return {label: error_of(failure) for label, failure in failures.items() if failure}
+
+
+def _reserved_column(task: ParseTask) -> TaskFailure | None:
+    """Columns of the dataset, and those of the files that the dataset lacks."""
+    names = set(column_names(task["columns"]))
+    for source in task["objects"]:
+        names.update(source["columns"] or ())
+    reserved = sorted(name for name in names if name.lower().startswith(_RESERVED))
+    if not reserved:
+        return None
+    message = f"{one_of(task['objects'])} has the column {reserved[0]!r}"
+    hint = f"names that begin with {_RESERVED} are reserved: rename it"
+    return TaskFailure("RESERVED_COLUMN", f"{message}: {hint}")
 
 
 def times_of_day(

@@ -28,13 +28,16 @@ from dataplane.fragments.written import Written
 from dataplane.storage.job_folders import PARQUET, fragment_folder
 from dataplane.storage.lake import Lake
 from dataplane.storage.source_stores import BUFFER_BYTES, StoreAccess, is_remote
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
 # Writers whose statistics and types are as the format says
-_WRITERS: Final = re.compile(r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d)\b")
+_WRITERS: Final = re.compile(
+    r"(parquet-mr version 1\.1\d|parquet-(cpp-arrow|rs) version \d\d|delta-rs version)\b"
+)
 _FIELD_ID: Final = b"PARQUET:field_id"  # Arrow's name of it
 _SPARK: Final = b"org.apache.spark."
 # What Spark reads. Arrow also reads BROTLI and BYTE_STREAM_SPLIT
@@ -70,7 +73,7 @@ def link_files(attempt: SparkAttempt[ParseClaim], tasks: Sequence[ParseTask]) ->
 
 def _may_link(job: ParseJob) -> bool:
     """Whether the rows of files are those of fragments: none is dropped, sorted or added to."""
-    if not job.get("settings", {}).get(LINK) or job["format"] != "parquet":
+    if not job.get("settings", {}).get(LINK) or job["format"] not in ("parquet", "delta"):
         return False
     is_changed = job["options"] or job["metadata"] or "expect" in job or "sort_by" in job
     return not is_changed
@@ -110,7 +113,7 @@ def _is_alike(job: ParseJob, source: SourceObject, schema: Schema) -> bool:
     from pyarrow.parquet import ParquetFile
 
     # The lake's own credentials copy objects: the source must be read by the same ones
-    if is_remote(source["uri"]) and StoreAccess.of(job) != StoreAccess():
+    if is_remote(source["uri"]) and access_of(job) != StoreAccess():
         return False
     try:
         with open_source(job, source, BUFFER_BYTES) as file, ParquetFile(file) as opened:

@@ -25,6 +25,7 @@ from dataplane.spark.hadoop import Way, provide, way_to
 from dataplane.spark.jars import NoJars
 from dataplane.spark.s3a import FILE_SYSTEM, place_of
 from dataplane.storage.source_stores import StoreAccess, is_remote, path_of, root_of
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 _GLOB = re.compile(r"([\\{}\[\]*?])")
@@ -50,7 +51,7 @@ class Remote:
         _provide(attempt.spark, way)
         is_s3 = objects[0]["uri"].startswith("s3:")
         remote = (
-            _of_s3(StoreAccess.of(attempt.claim["job"]))
+            _of_s3(access_of(attempt.claim["job"]))
             if is_s3
             else Remote("", way.of_source(os.environ))
         )

@@ -26,13 +26,13 @@ from dataplane.listing.encodings import codec_of, is_swapped, is_wide
 from dataplane.storage.source_copies import local_file, place_of
 from dataplane.storage.source_stores import (
     ALL_BYTES,
-    StoreAccess,
     is_remote,
     moved,
     open_object,
     open_root,
     root_of,
 )
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure, error_of
 
 DOUBTFUL_NUMBERS = "doubtful numbers"
@@ -44,9 +44,7 @@ _OPAQUE = (".deflate", ".lz4", ".snappy", ".zst", ".xz", ".zip")
 def open_source(job: SourceJob, source: SourceObject, buffer_bytes: int = ALL_BYTES) -> BinaryIO:
     """A source file of a job's as bytes, wherever it lies."""
     if is_remote(source["uri"]):
-        return open_object(
-            open_root(root_of(source["uri"]), StoreAccess.of(job)), source, buffer_bytes
-        )
+        return open_object(open_root(root_of(source["uri"]), access_of(job)), source, buffer_bytes)
     return open(local_file(source["uri"]), "rb")
 
 
@@ -64,7 +62,7 @@ def one_of(objects: Sequence[SourceObject]) -> str:
 def are_unchanged(job: SourceJob, objects: Sequence[SourceObject]) -> bool:
     """Whether all source files of a task still are those that were listed."""
     if objects and is_remote(objects[0]["uri"]):
-        return not moved(StoreAccess.of(job), objects)
+        return not moved(access_of(job), objects)
     return all(map(is_unchanged, objects))
 
 

@@ -37,7 +37,8 @@ from dataplane.contract.jobs import WriteJob
 from dataplane.contract.keys import encode_key
 from dataplane.contract.results import WriteAnswer
 from dataplane.contract.schemas import Json
-from dataplane.storage.source_stores import StoreAccess, open_root, root_of, telling, uri_of
+from dataplane.storage.source_stores import open_root, root_of, telling, uri_of
+from dataplane.storage.store_addresses import access_of
 from dataplane.task_failures import TaskFailure
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RemoteTarget(PartitionFolders):
         self.format = FileFormat.of(job)
         self.root = root_of(job["path"])
         self.folder = job["path"].removeprefix(self.root).strip("/")
-        self.store = open_root(self.root, StoreAccess.of(job))
+        self.store = open_root(self.root, access_of(job))
         self._own = re.compile(rf"part-00000-{self._tag}-[0-9a-f]{{32}}\..*")
 
     @property

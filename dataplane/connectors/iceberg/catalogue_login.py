@@ -91,7 +91,7 @@ def _signature(job: ConnectorJob, catalogue: str) -> Login:
     except ModuleNotFoundError as e:
         message = "a catalogue of AWS needs: pip install 'headgate[aws]'"
         raise TaskFailure("missing-package", message, "infrastructure") from e
-    access = StoreAccess.of(job)
+    access = StoreAccess.declared(job)
     if access.access_key_id:
         token = access.session_token or None
         keys = Credentials(access.access_key_id, access.secret_access_key, token)

@@ -17,14 +17,15 @@ from pyiceberg.io import InputFile
 from dataplane.connectors.iceberg.stored_files import GOOGLE_TOKEN, SAS_TOKEN, StoreFiles
 from dataplane.contract.hosts import REFUSED
 from dataplane.contract.jobs import ConnectorJob
-from dataplane.lakes.lake_addresses import endpoint_of
 from dataplane.secrets import LONGEST_LENT, remember_lent
 from dataplane.storage.refused_places import Places
 from dataplane.storage.service_hosts import leads_to_link_local
 from dataplane.storage.source_stores import StoreAccess
+from dataplane.storage.store_addresses import check_address, check_own_keys
 from dataplane.task_failures import TaskFailure
 
 TABLE_BYTES = 16 << 20  # of a table's metadata, unpacked: it takes 25 times as much to parse
+MOST_VALUES = 1_000_000  # of a table's metadata: an object takes 60 times its two bytes
 METADATA_BYTES = 64 << 20  # of a list of manifests, or of a manifest
 MOST_BYTES = 4 << 30  # of all manifests that one listing opens
 # Of what a catalogue says about the store, these reach the client. Others name classes to import
@@ -39,7 +40,8 @@ STORE_PROPERTIES = (
 LONGEST_REASON = 500  # characters of another library's words
 KEY_PROPERTIES = ("s3.access-key-id", "s3.secret-access-key", "s3.session-token")
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,50}")
-_AWS_S3 = re.compile(r"https://s3(?:\.[a-z0-9-]+)?\.amazonaws\.com(?:\.cn)?")
+# Arrow also takes `host:9000`, in which no check would see a host
+_ENDPOINT = re.compile(r"https?://[^\s/?#@\\]+(?:/[^\s?#@\\]*)?")
 # Arrow also takes other spellings of an address (`S3://`, a tab in the bucket), which would pass by
 # the refused places
 _IN_STORE = re.compile(
@@ -79,6 +81,10 @@ class TableFiles(StoreFiles):
         if len(content) > TABLE_BYTES:
             message = f"{location} makes more than {TABLE_BYTES >> 20} MiB of metadata"
             raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
+        # Each value but the first follows one of these; those within texts count as well
+        if sum(map(content.count, (b"{", b"[", b","))) > MOST_VALUES:
+            message = f"{location} has more than {MOST_VALUES:,} values of metadata"
+            raise TaskFailure("listing-too-large", f"{message}: expire snapshots of the table")
         return str(content, "utf-8")
 
     def check_place(self, location: str) -> None:
@@ -112,7 +118,7 @@ class MetadataFiles:
 
 def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     """`vended`: what the catalogue says about the store; the component's `storage` comes first."""
-    access = StoreAccess.of(job)
+    access = StoreAccess.declared(job)
     declared = {
         "s3.endpoint": access.endpoint,
         "s3.region": access.region,
@@ -124,16 +130,19 @@ def open_files(job: ConnectorJob, vended: Mapping[str, str]) -> TableFiles:
     if access.access_key_id:  # a token of other keys would make these invalid
         properties = {n: text for n, text in properties.items() if n not in KEY_PROPERTIES}
     properties |= {name: text for name, text in declared.items() if text}
-    if not access.endpoint:
-        _check_vended_endpoint(properties)
-    check_host(properties.get("s3.endpoint", ""))
+    endpoint = properties.get("s3.endpoint", "")
+    check_address(endpoint)
+    if "s3.access-key-id" not in properties:
+        check_own_keys(endpoint)
+    check_host(endpoint)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return TableFiles({"s3.region": region, **properties})
 
 
 def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
     """The properties of a store that are used, by a catalogue. Its keys are hidden from now on.
-    TaskFailure for a region that is no name: it becomes a part of the host."""
+    TaskFailure for a region that is no name, which becomes a part of the host, and for an endpoint
+    that is no address."""
     properties = {name: str(vended[name]) for name in STORE_PROPERTIES if vended.get(name)}
     sas_tokens = {
         name: str(text)
@@ -145,16 +154,10 @@ def _store_properties(vended: Mapping[str, str]) -> dict[str, str]:
         _hide(name, properties.get(name, ""))
     if not _REGION.fullmatch(properties.get("s3.region", "none")):
         raise TaskFailure("unreadable", "the catalogue gives an s3.region that is no name")
+    if not _ENDPOINT.fullmatch(properties.get("s3.endpoint", "https://host")):
+        message = "the catalogue gives an s3.endpoint that is no address such as https://host:9000"
+        raise TaskFailure("unreadable", message)
     return properties
-
-
-def _check_vended_endpoint(properties: Mapping[str, str]) -> None:
-    """TaskFailure where keys of this worker would sign for a server that a catalogue names."""
-    endpoint = properties.get("s3.endpoint", "").rstrip("/")
-    is_own = endpoint in ("", endpoint_of(os.environ).rstrip("/")) or _AWS_S3.fullmatch(endpoint)
-    if not is_own and "s3.access-key-id" not in properties:
-        message = f"the catalogue names the store {endpoint}, for which no keys of this worker sign"
-        raise TaskFailure("place-refused", f"{message}: give keys, or the endpoint, in `storage`")
 
 
 def _hide(name: str, key: str) -> None:

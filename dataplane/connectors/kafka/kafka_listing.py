@@ -19,11 +19,12 @@ from dataplane.connectors.kafka.kafka_client import consumer, in_words
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic, look
 from dataplane.connectors.kafka.schema_registry import Registry
 from dataplane.contract.jobs import ConnectorSettings, ListJob
+from dataplane.contract.offset_ranges import offset_range
 from dataplane.contract.source_objects import ListedPartition, SourceObject
 from dataplane.listing.listed_partitions import listed
+from dataplane.listing.source_watch import pause
 from dataplane.task_failures import TaskFailure
 
-KIND = "offsets:"
 # Columns of a message, beside its value's
 ABOUT = ("_key", "_headers", "_partition", "_offset", "_timestamp")
 DIGITS = 12  # of a slice's number, so that keys come in its order
@@ -134,16 +135,7 @@ def _lost(condition: str, topic: Topic, what: str) -> TaskFailure:
 
 def object_of(topic: Topic, of: OffsetBounds) -> SourceObject:
     """A range as an object; its size is the number of offsets in it."""
-    name = f"{topic.name}/{of.partition}/{of.first}-{of.end}"
-    return {
-        "name": name,
-        "uri": f"kafka:{topic.id}/{of.partition}/{of.first}-{of.end}",
-        "size": of.end - of.first,
-        "modified_ms": 0,
-        "version": f"{KIND}{of.first}-{of.end}",
-        "columns": None,
-        "detail": {"topic": topic.id, "partition": of.partition, "first": of.first, "end": of.end},
-    }
+    return offset_range(topic.name, topic.id, of.partition, of.first, of.end)
 
 
 def listed_at(listed_ms: int, source: SourceObject) -> SourceObject:
@@ -164,12 +156,12 @@ def await_news(job: ListJob, is_over: IsOver) -> None:
     if any(ends.get(b.partition, b.first) < b.end for b in topic.bounds):
         return
     if not _polls.acquire(blocking=False):
-        _pause(min(until, time.monotonic() + job["within_s"]), is_over)
+        pause(min(until, time.monotonic() + job["within_s"]), is_over)
         return
     try:
         _await_message(settings, topic, until, is_over)
     except TaskFailure:  # the listing says whether it lasts
-        _pause(min(until, time.monotonic() + PAUSE_S), is_over)
+        pause(min(until, time.monotonic() + PAUSE_S), is_over)
     finally:
         _polls.release()
 
@@ -191,11 +183,6 @@ def _await_message(
                 return
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
-
-
-def _pause(until: float, is_over: IsOver) -> None:
-    while not is_over() and (left_s := until - time.monotonic()) > 0:
-        time.sleep(min(left_s, CHECK_S))
 
 
 # --- values of Avro -------------------------------------------------------------------------------

@@ -204,6 +204,16 @@ class FlatTx(
     def forced_ranges(self) -> dict[int, ForcedRange]:
         return dict(self._space.forced_ranges)
 
+    def drop_ranges(self) -> int:
+        numbers = list(self._space.forces.values())
+        for (kind, *_), before in self._space.replaced.items():
+            if kind == "force":
+                numbers.append(int(str(before or 0)))
+        unused = forces.unused(self._space.forced_ranges, numbers)
+        for id in unused:
+            del self._space.forced_ranges[id]
+        return len(unused)
+
     def force_range(self, branch: str, dataset: str, first: str, last: str) -> int:
         before = self.forces(branch).get(dataset, 0)
         number = self.force(branch, [dataset])
@@ -504,7 +514,8 @@ MEMORY = "memory:"
 NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where they differ
     "blueprints": (
         "put=put_revision uids=known_uids revisions revision last_number delete_dataflow paused "
-        "set_paused forces force force_range forced_ranges bring_forces mains_revisions mains_forces"
+        "set_paused forces force force_range forced_ranges drop_ranges bring_forces mains_revisions "
+        "mains_forces"
     ),
     "audit": "put_change drop_reads drop_answers",
     "branches": (
@@ -513,7 +524,7 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     ),
     "nodes": "get_nodes put_nodes",
     "listings": (
-        "get=listings put=put_listing confirm=confirm_listing request_again "
+        "get=listings locked=listings put=put_listing confirm=confirm_listing request_again "
         "partitions=source_partitions partitions_of put_partitions=put_source_partitions "
         "of_plans=plan_listings drop=drop_listings"
     ),

@@ -31,6 +31,13 @@ def document(text: str = BLUEPRINT) -> dict:
     return {"blueprints": [{"name": "/data/shop.yaml", "text": text}]}
 
 
+@pytest.mark.parametrize("name", ["My Branch", ".hidden", "a" * 64])
+def test_a_refused_name_is_told_what_a_name_has(world: World, name: str) -> None:
+    words = "body.name: a name has at most 63 lower-case letters"
+    with world.client() as client, pytest.raises(ApiError, match=words):
+        client.create_branch(name)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "code"),
     [

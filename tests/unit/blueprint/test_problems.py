@@ -320,6 +320,7 @@ CASES = [
     ("not-supported", component("read: {connector: files, path: ^'hdfs://a/*.csv', format: csv}")),
     ("not-supported", component("read: {connector: delta, path: ^'s3://a/b'}")),
     ("invalid-path", component("read: {connector: files, path: ^'s3://a*/b.csv', format: csv}")),
+    ("invalid-path", component("read: {connector: files, path: ^'s3://x@a/b.csv', format: csv}")),
     ("invalid-value", read("regex: ^'a('")),
     ("conflicting-keys", read("^storage: {region: eu-1}")),
     ("missing-key", s3("storage: ^{access_key_id: 'secret://a/b'}")),

@@ -43,6 +43,11 @@ def sql(name: str, query: str, *told: Told, more: str = "") -> Wrong:
 
 TRIAL = (
     flow(
+        "a key of read beside it",
+        "  raw:\n    read: {connector: kafka, servers: b:9092, topic: t, schema: 'a INT'}\n    ^refresh: 1m\n",
+        Told("unknown-key", "'refresh'", "it is a key of read: indent it below read"),
+    ),
+    flow(
         "an unknown table, bad SQL and an unknown key",
         RAW + "  one:\n    transform: {sql: SELECT * FROM ^nothing}\n"
         "  two:\n    transform:\n      sql: SELECT a ^FORM raw x\n"
@@ -113,6 +118,7 @@ SQL = (
     sql("FROM", "SELECT carrier ^FORM flights x", Told("invalid-sql", "'FORM'", "did you mean FROM?")),
     sql("ORDER", "SELECT carrier FROM flights ^ORDR BY 1", Told("invalid-sql", "'ORDR'", "did you mean ORDER?")),
     sql("SELECT", "^SELEC carrier FROM flights", Told("not-a-query", "'SELEC'", "did you mean SELECT?")),
+    sql("INSERT", "^INSERT INTO x SELECT 1", Told("not-a-query", "'INSERT'", "begin with SELECT")),
     sql("BY", "SELECT month FROM flights ^GROUP month", Told("invalid-sql", "without BY", "GROUP BY")),
     sql("a comma", "SELECT month^, FROM flights", Told("invalid-sql", "comma before FROM", "remove it")),
     sql("an open bracket", "SELECT count^(month FROM flights", Told("invalid-sql", "'(' is never closed", "')'")),

@@ -197,6 +197,9 @@ def test_a_source_that_cannot_be_listed_is_no_source_without_changes(
     [source] = [s for s in told(capsys)["sources"] if s["problem"]]
     assert (source["dataset"], source["as_of"]) == ("abc.c", None)
     assert source["problem"].startswith("the listing failed: ")
+    headgate("refresh", "abc.c")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("abc.c: the listing failed: "), "it is not said that nothing changed"
 
 
 def test_a_source_that_is_paused_is_left_alone_and_fails_no_guard(

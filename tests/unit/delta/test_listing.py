@@ -89,6 +89,49 @@ def test_each_file_is_a_partition(tmp_path: Path) -> None:
     assert len(listing(tmp_path, version=0)) == 1
 
 
+def test_files_that_are_linked_are_one_partition(tmp_path: Path) -> None:
+    for n in (1, 2):
+        write_deltalake(str(tmp_path), pa.table({"n": [n]}), mode="append")
+    [partition] = listing(tmp_path, link=True).values()
+    assert [source["columns"] for source in partition["objects"]] == [["n"], ["n"]]
+
+
+def test_files_whose_rows_are_not_those_of_the_table_are_not_linked(
+    table: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.raises(TaskFailure, match="column mapping"):
+        listing(table, link=True)
+    by_day = tmp_path_factory.mktemp("by_day")
+    write_deltalake(str(by_day), pa.table({"k": ["a"], "n": [1]}), partition_by=["k"])
+    with pytest.raises(TaskFailure, match="partition columns") as refused:
+        listing(by_day, link=True)
+    assert refused.value.condition == "link-refused"
+    deleted = tmp_path_factory.mktemp("deleted")
+    pyarrow.parquet.write_table(pa.table({"x": [1]}), deleted / "a.parquet")
+    actions = {"protocol": PROTOCOL}, {"metaData": METADATA}, sized(deleted, "a.parquet", VECTOR)
+    commit(deleted, 0, *actions)
+    with pytest.raises(TaskFailure, match="deletion vectors"):
+        listing(deleted, link=True)
+    assert len(listing(deleted)) == 1, "it is read without links"
+
+
+def test_linked_files_of_another_table_keep_to_the_rules_of_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shallow clone has them, and with each sign that is escaped in a log."""
+    original, clone = tmp_path / "original", tmp_path / "clone"
+    original.mkdir()
+    file = original / "a b%20#?.parquet"
+    pyarrow.parquet.write_table(pa.table({"x": [1]}), file)
+    commit(clone, 0, {"protocol": PROTOCOL}, {"metaData": METADATA}, add(file.as_uri()))
+    [partition] = listing(clone, link=True).values()
+    assert [source["uri"] for source in partition["objects"]] == [file.as_uri()]
+    monkeypatch.setenv("HEADGATE_SOURCES", str(clone))
+    with pytest.raises(TaskFailure) as refused:
+        listing(clone, link=True)
+    assert refused.value.condition == "place-refused"
+
+
 def test_a_deletion_vector_changes_its_file_alone(table: Path) -> None:
     before = listing(table)
     commit(table, 1, remove("a.parquet"), sized(table, "a.parquet", VECTOR))

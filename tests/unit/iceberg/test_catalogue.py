@@ -20,6 +20,7 @@ from obstore.exceptions import BaseError
 
 from controlplane.core.iceberg import iceberg_schema, scan_filter
 from controlplane.core.model.branches import Branch
+from controlplane.core.records import pruning
 from controlplane.core.rights import TokenScope
 from controlplane.core.scopes import Scope
 from controlplane.operations.desired import blueprints, tokens, vended_keys
@@ -402,7 +403,7 @@ def test_of_many_values_the_ends_are_compared(orders: Catalogue) -> None:
     schema = struct(k="long", day="date")
     many = {"type": "in", "term": "k", "values": [1000, *range(300)]}
     condition = scan_filter.condition_of(many, schema)
-    assert scan_filter.comparisons(condition) <= 3
+    assert pruning.comparisons(condition) <= 3
     assert names(orders.planned({**many, "values": [*range(3, 1000)]})) == [3]
     assert names(orders.planned({**many, "values": [*range(10, 1000)]})) == []
 

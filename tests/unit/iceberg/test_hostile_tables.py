@@ -55,6 +55,14 @@ def by_path(path: Path) -> Any:
 # --- bounds -------------------------------------------------------------------------------------
 
 
+def test_metadata_is_bounded_by_its_values_before_it_is_parsed(tables: IcebergTables) -> None:
+    path = tables.folder / "v1.metadata.json"
+    path.write_text("[" + "{}," * 1_000_000 + "{}]")  # 3 MB, which parsed would be 72
+    error = failure(by_path(path))
+    assert error.condition == "listing-too-large"
+    assert "more than 1,000,000 values" in str(error)
+
+
 def test_metadata_in_gzip_is_bounded_by_its_unpacked_size(
     tables: IcebergTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,13 +266,20 @@ def test_keys_of_the_worker_sign_for_no_store_of_a_catalogue(
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9000/")
     job: Any = {"settings": {}}
-    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example"):
-        with pytest.raises(TaskFailure, match="no keys of this worker sign") as raised:
+    balancer = "https://s3-shop.us-east-1.elb.amazonaws.com"
+    for endpoint in ("https://127.0.0.1:1", "https://s3.amazonaws.com.example", balancer):
+        with pytest.raises(
+            TaskFailure, match="own keys of this worker sign for no store"
+        ) as raised:
             open_files(job, {"s3.endpoint": endpoint})
         assert raised.value.condition == "place-refused"
         assert open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
     with pytest.raises(TaskFailure, match=r"s3\.region that is no name"):
         open_files(job, {"s3.region": "other.example/"})
+    monkeypatch.setenv("HEADGATE_SOURCES", "/")  # local files, and no server
+    for endpoint in ("other.example:9000", "169.254.169.254", "http://169.254.169.254?", "file:/a"):
+        with pytest.raises(TaskFailure, match=r"s3\.endpoint that is no address"):
+            open_files(job, {"s3.endpoint": endpoint, "s3.access-key-id": "a"})
     for own in ("http://127.0.0.1:9000", "https://s3.eu-west-1.amazonaws.com"):
         assert open_files(job, {"s3.endpoint": own}).properties["s3.endpoint"] == own
 

@@ -21,7 +21,12 @@ from deltalake import DeltaTable
 from deltalake.transaction import CommitProperties, RemoveAction
 
 from controlplane.core.model.leases import LOOP, Deposed
-from controlplane.lake.publish_child import FEED
+from controlplane.lake.publish_child import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINTS_KEPT,
+    FEED,
+    superseded_checkpoint,
+)
 from controlplane.lake.publisher import CannotPublish, DeltaPublisher
 from tests.unit.lake.tables import READERS, Lake, Rows, all_types, read_by_deltalake, struct
 
@@ -163,6 +168,33 @@ def test_other_rows_are_a_change_though_there_are_as_many(
 def test_publishing_again_commits_nothing(lake: Lake, publisher: DeltaPublisher) -> None:
     table = lake.table(A, lake.fragment(A, rows(1)))
     assert [publisher.publish(t) for t in (table, table, replace(table, generation=9))] == [0, 0, 0]
+
+
+def test_of_many_checkpoints_the_newest_and_some_older_ones_stay() -> None:
+    kept: set[int] = set()
+    for version in range(CHECKPOINT_INTERVAL - 1, 5_000, CHECKPOINT_INTERVAL):
+        kept.add(version)
+        kept -= {superseded_checkpoint(version)}
+    older = {999, 1999, 2999}
+    assert kept == older | {*range(4_019 - CHECKPOINT_INTERVAL, 5_000, CHECKPOINT_INTERVAL)}
+
+
+def test_a_version_whose_checkpoint_went_is_still_read(
+    lake: Lake, publisher: DeltaPublisher
+) -> None:
+    one, two = lake.fragment(A, rows(1)), lake.fragment(A, rows(2))
+    publisher.publish(lake.table(A, one))
+    log, first = Path(lake.location) / "_delta_log", CHECKPOINT_INTERVAL - 1
+    newest = first + CHECKPOINTS_KEPT * CHECKPOINT_INTERVAL
+    for version in range(1, newest):
+        (log / f"{version:020}.json").write_text('{"commitInfo":{}}\n')
+        if version == first:
+            lake.open().create_checkpoint()
+    assert [path.name for path in log.glob("*.parquet")] == [f"{first:020}.checkpoint.parquet"]
+    assert publisher.publish(lake.table(A, one, two, generation=2)) == newest
+    assert [path.name for path in log.glob("*.parquet")] == [f"{newest:020}.checkpoint.parquet"]
+    check(lake, rows(1, 2))
+    assert DeltaTable(lake.location, version=first).to_pyarrow_table().to_pylist() == rows(1)
 
 
 def test_the_order_of_fragments_does_not_matter(lake: Lake, publisher: DeltaPublisher) -> None:

@@ -33,7 +33,7 @@ def test_only_drivers_and_workers_that_read_slices_write_manifests() -> None:
 
 def test_a_process_takes_tasks_of_its_kinds_and_those_for_either() -> None:
     assert placements_for(WORKER_KINDS) == {"worker", "either"}
-    assert placements_for(DRIVER_KINDS) == {"driver", "either"}
+    assert placements_for(DRIVER_KINDS) == {"driver", "either", "packaged"}
     assert placements_for(KINDS) == set(PLACEMENTS)
     assert placements_for([]) == {"either"}
 

@@ -140,7 +140,7 @@ def test_a_partition_that_is_left_out_by_its_key_has_no_row_that_is_wanted(
     row: dict[str, Any], text: str
 ) -> None:
     condition = parse(text, SCHEMA)
-    if not pruning.may_match(condition, pruning.of_key(key_of(row), KEYED, SCHEMA)):
+    if not pruning.may_match(condition, pruning.of_keys(KEYED, SCHEMA)(key_of(row))):
         assert satisfying(batch_of([row]), condition).num_rows == 0
 
 
@@ -195,7 +195,7 @@ def test_ranges_of_days_are_ordered_as_days_are() -> None:
 
 
 def may(text: str, key: str, *parts: PartitionKeyPart) -> bool:
-    return pruning.may_match(parse(text, SCHEMA), pruning.of_key(key, parts, SCHEMA))
+    return pruning.may_match(parse(text, SCHEMA), pruning.of_keys(parts, SCHEMA)(key))
 
 
 def test_keys_that_tell_something() -> None:

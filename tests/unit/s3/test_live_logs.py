@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from controlplane.core.model.retention import Expired
 from controlplane.core.s3 import live_log
 from controlplane.core.s3.live_log import HINT, STEPS, checkpoint_file, commit_file
 from controlplane.store.sql.listings import SqlNodes
+from dataplane.contract.identity import Content, fragment_id
 from dataplane.contract.schemas import Schema
 from tests.unit.lake.tables import READERS, Rows, struct
 from tests.unit.s3.world import SCHEMA, World, fragment, reader
@@ -276,3 +278,19 @@ def test_names_of_files_tell_versions() -> None:
         HINT,
     ):
         assert (live_log.commit_of(name), live_log.checkpoint_of(name)) == (None, None)
+
+
+def test_a_roll_up_is_a_change_of_layout(world: World) -> None:
+    """Slices and the span of them have the same rows; the slice after them is new."""
+    world.commit("shop.a", {f"{n:012}": [{"k": n, "v": "a"}] for n in (1, 2)}, "dev")
+    _, fragments = world.commit("shop.a", {f"{n:012}": [{"k": n, "v": "b"}] for n in (1, 2)}, "dev")
+    content = reduce(Content.plus, (part.content for part in fragments))
+    files = tuple(file for part in fragments for file in part.files)
+    span = replace(fragments[0], id=fragment_id(SCHEMA, content), content=content, files=files)
+    new = replace(fragments[1], id=b"3" * 32)
+    slices = {f"{1:012}-{2:012}": span, f"{3:012}": new}
+    state = world.commit_fragments("shop.a", slices, "dev")
+    removed = actions(world, state.generation, "remove")
+    added = actions(world, state.generation, "add")
+    assert [action["dataChange"] for action in removed] == [False, False]
+    assert [action["dataChange"] for action in added] == [True, False, False]

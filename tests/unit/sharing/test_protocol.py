@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import httpx2
 import pytest
 
 from controlplane.core.model.retention import Expired
+from controlplane.core.records import pruning
+from controlplane.core.sharing import hints
 from controlplane.services.sharing import version_files
 from tests.unit.lake.tables import struct
 from tests.unit.records.conftest import order
@@ -87,6 +90,20 @@ def test_a_limit_tells_no_more_files_than_it_takes(shared: Sharing) -> None:
         for n in (0, 1, 2, 3, 99)
     ]
     assert told == [0, 1, 1, 2, 3]
+
+
+def test_hints_cost_no_more_however_many_there_are(shared: Sharing) -> None:
+    """What a recipient writes holds no thread that other readers wait for."""
+    schema = struct(k="long")
+    comparison = hints.condition_of(["k > 4"], "", schema)
+    assert comparison is not None
+    texts = [" AND ".join(["k >= 0"] * 200), "k > 4", "k > 4" + " " * hints.LONGEST, "k > 5"]
+    assert hints.condition_of(texts, "", schema) is None  # the first one has too many comparisons
+    assert hints.condition_of(texts[1:], "", schema) == comparison
+    many = hints.condition_of(["k > 4"] * 1000, "", schema)
+    assert many is not None
+    assert pruning.comparisons(many) <= hints.MOST_COMPARISONS + 1
+    assert {k for k, _ in shared.query(version=2, predicateHints=texts[1:])} == {5}
 
 
 def test_hints_leave_out_files_without_such_rows(shared: Sharing) -> None:
@@ -209,6 +226,7 @@ REFUSED: list[tuple[str, Any]] = [
     ("query", {"version": 1, "timestamp": "2025-11-25T12:00:00Z"}),
     ("query", {"version": True}),
     ("query", {"version": 1.5}),
+    ("query", {"version": 2**63}),  # which no column of a database holds
     ("query", {"timestamp": 3}),
     ("query", {"timestamp": "2025-11-25"}),
     ("query", {"limitHint": -1}),
@@ -392,3 +410,16 @@ def test_each_partition_of_odd_key_is_read(tmp_path: Path) -> None:
     )
     with sharing(world) as shared:
         assert shared.query() == rows(1, 2, 3, 4)
+
+
+def test_a_roll_up_is_no_change(tmp_path: Path) -> None:
+    """Slices and the span of them have the same rows in other files."""
+    world = RecordWorld(tmp_path)
+    first, second = (world.fragment([order(k)]) for k in (1, 2))
+    world.commit({"000000000001": first, "000000000002": second})
+    content = first.content.plus(second.content)
+    span = replace(world.fragment([order(1), order(2)]), content=content)
+    world.commit({"000000000001-000000000002": span, "000000000003": [order(3)]})
+    with sharing(world) as shared:
+        assert shared.changes("startingVersion=2") == {("add", 2): rows(3)}
+        assert shared.query() == rows(1, 2, 3)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from controlplane.core import tree
 from controlplane.core.blueprint import text_forms
+from controlplane.core.compile.nodes import Source
 from controlplane.core.errors import ImportRefused, InvalidBlueprint, NotFound
 from controlplane.core.model import addresses
 from controlplane.core.model.answers import ImportAnswer
@@ -32,6 +33,7 @@ from controlplane.operations.inspect import causes, datasets, time_travel
 from controlplane.operations.planning import edit_review
 from controlplane.operations.planning.apply_plan import PlanExecutor
 from controlplane.operations.planning.planner import Planner
+from controlplane.operations.planning.snapshot import desired
 from controlplane.operations.upkeep import collect
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import Content
@@ -292,7 +294,8 @@ def test_what_is_no_transform_is_refused(world: Trial) -> None:
     ("name", "source", "words"),
     [
         ("sums", "parquet:/archive", "partitioned by columns"),
-        ("doubled", "delta:/archive", "parquet:FOLDER as they are"),
+        ("doubled", "iceberg:/archive", "parquet:FOLDER or delta:PATH as they are"),
+        ("doubled", "delta:/archive", "files of a Delta table make only one"),
         ("doubled", "parquet:/archive", r"parquet:/archive/\{day\}\.parquet"),
         ("total", "parquet:/archive/{day}.parquet", "one partition: name its files"),
     ],
@@ -303,6 +306,15 @@ def test_links_that_do_not_fit_are_refused(
     request = ImportRequest("main", f"shop.{name}", source, link=True)
     with pytest.raises(ImportRefused, match=words):
         table_import.proceed(world.ctx, request)
+
+
+def test_files_of_a_delta_table_are_linked_as_one_partition(world: Trial) -> None:
+    request = ImportRequest("main", "shop.total", "delta:/archive", link=True)
+    assert table_import.proceed(world.ctx, request)["state"] == "copying"
+    with world.store.read() as tx:
+        node = desired(tx, "main").nodes["import_shop_total.rows"]
+    assert isinstance(node, Source)
+    assert node.read.settings == (("link", True),)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Cost as a contract: how many nodes are read and written, in how many calls."""
 
+from itertools import islice
+
 import pytest
 
 from controlplane.core.tree import (
@@ -219,3 +221,9 @@ def test_reachable_reads_no_leaves_and_nothing_known(tree):
     assert len(list(reachable(nodes, new, known))) <= DEPTH
     assert nodes.reads <= DEPTH
     assert list(reachable(nodes, EMPTY_ROOT, known)) == list(reachable(nodes, root, known)) == []
+
+
+def test_batches_start_small_on_each_level(tree):
+    nodes, root = tree
+    assert len(list(islice(scan(nodes, root), 20_000))) == 20_000
+    assert nodes.reads <= 1 + 8 + 8 + 64  # the root, inner nodes, leaves

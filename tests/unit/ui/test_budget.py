@@ -15,7 +15,8 @@ from controlplane.ui import draw, static_files
 from tests.unit.ui.test_pages import PATHS
 from tests.unit.ui.world import Pages, pages
 
-STATIC_BYTES = 45_000  # gzipped, all files together but those of the editor
+STATIC_BYTES = 45_000  # gzipped, all files together but the font and those of the editor
+FONT, FONT_BYTES = "inter.woff2", 60_000
 # Of the pages of plans and queries alone
 EDITOR = (
     "codemirror.js",
@@ -57,12 +58,32 @@ def cost(world: Pages, path: str) -> tuple[int, int, int]:
 
 def test_static_files_are_small() -> None:
     every = static_files.all_files()
-    assert (
-        sum(len(file.zipped) for name, file in every.items() if name not in EDITOR) <= STATIC_BYTES
-    )
+    of_pages = [file for name, file in every.items() if name not in (FONT, *EDITOR)]
+    assert sum(len(file.zipped) for file in of_pages) <= STATIC_BYTES
+    assert len(every[FONT].content) <= FONT_BYTES
     assert sum(len(every[name].zipped) for name in EDITOR) <= EDITOR_BYTES
     own = [name for name in every if name != "codemirror.js" and not name.endswith("LICENSE")]
     assert sum(len(every[name].content) for name in own) <= RAW_BYTES
+
+
+def test_sizes_in_styles_are_of_one_scale() -> None:
+    """Sizes of text are tokens; gaps, paddings and margins of 4 pixels or more are multiples."""
+    style = static_files.all_files()["headgate.css"].content.decode()
+    assert not re.findall(r"font(?:-size)?: (?:\d+ )?\d+px", style)
+    spaces = re.findall(r"(?:gap|padding|margin)(?:-\w+)*: ([^;}]+)", style)
+    pixels = [int(number) for space in spaces for number in re.findall(r"(\d+)px", space)]
+    assert len(pixels) > 200
+    assert {size for size in pixels if size > 3 and size % 4} == set()
+
+
+def test_a_font_is_kept_for_a_year_as_the_style_names_it(world: Pages) -> None:
+    style = static_files.all_files()["headgate.css"].content.decode()
+    (address,) = re.findall(r'url\("([^"]+)"\)', style)
+    assert address == static_files.url(FONT)
+    with world.http(signed_in=False) as http:
+        answer = http.get(address)
+    assert answer.headers["content-type"] == "font/woff2"
+    assert "immutable" in answer.headers["cache-control"]
 
 
 def test_static_files_are_kept_for_a_year_and_zipped_where_that_is_understood(world: Pages) -> None:

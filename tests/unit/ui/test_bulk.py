@@ -67,7 +67,7 @@ def test_what_would_happen_is_told_for_each(world: Pages, http: httpx2.Client) -
     again = told(http, "compute-again", "shop.dear", "shop.export", "shop.spent")
     dear, export, spent = again["items"]
     assert "60 partitions with" in dear["sentence"]
-    assert "a copy is not computed" in export["sentence"]
+    assert "an export is not recomputed" in export["sentence"]
     assert again["tasks"] == dear["tasks"] + spent["tasks"] > 60
     assert again["readers"] == 2, "grand, and monthly: spent and export are meant themselves"
     assert "no task of it" in told(http, "retry", "shop.dear")["items"][0]["sentence"]

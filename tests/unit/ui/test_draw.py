@@ -48,6 +48,13 @@ def test_boxes_are_as_wide_as_the_longest_name_up_to_a_bound(
     assert text in [box.short for box in drawing.boxes]
 
 
+def test_a_box_has_room_for_its_second_line_beside_the_kind() -> None:
+    boxes = [draw.Box("flow.x", "read", "stale", "12 parts · 337 k rows")]
+    assert draw.fitting_sizes(boxes).width > draw.RICH.width
+    many = boxes * (draw.COMPACT_FROM + 1)
+    assert draw.fitting_sizes(many).width == draw.COMPACT.width
+
+
 def test_many_boxes_are_low() -> None:
     boxes = [draw.Box(f"a.b{i}", "sql", "stale", "") for i in range(draw.COMPACT_FROM + 1)]
     assert draw.graph(boxes, [], sizes=draw.fitting_sizes(boxes)).is_compact

@@ -1,5 +1,5 @@
-"""The commands at the foot of pages: each is run as it stands there, against the home that the page
-is of."""
+"""The commands behind *Share / API* of pages: each is run as it stands there, against the home that
+the page is of."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ def world() -> Iterator[Pages]:
 
 
 def twins(http: httpx2.Client, path: str) -> dict[str, str]:
-    foot = http.get(path).text.split("<footer>")[1]
-    return {label: unescape(text) for label, text in TWIN.findall(foot)}
+    return commands_of(http.get(path).text)
+
+
+def commands_of(page: str) -> dict[str, str]:
+    menu = page.split('<details class="confirm share"')[1].split("</details>")[0]
+    return {label: unescape(text) for label, text in TWIN.findall(menu)}
 
 
 @pytest.mark.parametrize("path", [*PATHS, *MORE])
-def test_a_foot_is_run(
+def test_commands_are_run(
     world: Pages, path: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HEADGATE_URL", world.url)
@@ -61,6 +65,7 @@ def test_a_foot_is_run(
             assert code in (NO_QUERIES if arguments[0] == "query" else STANDS), f"{command}: {err}"
             assert "error" not in err.lower() or arguments[0] == "query", f"{command}: {err}"
         assert_curl_is_answered(http, found["curl"], path)
+        assert http.get(found["Link"]).status_code == 200
 
 
 def assert_curl_is_answered(http: httpx2.Client, line: str, path: str) -> None:
@@ -84,7 +89,6 @@ def test_a_draft_is_planned_by_the_whole_path_of_its_file(world: Pages) -> None:
         draft = http.post(
             "/plan?flow=shop", data={"flow": "shop", "text": page["text"], "do": "plan", "csrf": ""}
         )
-        foot = draft.text.split("<footer>")[1]
-        commands = {label: unescape(text) for label, text in TWIN.findall(foot)}
+        commands = commands_of(draft.text)
     assert shlex.split(commands["Shell"]) == ["headgate", "plan", page["file"]]
     assert page["file"].startswith("/")

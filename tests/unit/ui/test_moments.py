@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.errors import BadAddress, NotFound
+from controlplane.core.model.answers import State
 from controlplane.core.model.answers.datasets import ChangeKind
 from controlplane.core.model.answers.explore import Wave
 from controlplane.operations.desired import controls
@@ -136,3 +137,16 @@ def test_keys_are_told_by_what_became_of_them() -> None:
     )
     assert moments.headline(keyed(("", "changed"))) == "(single partition) changed in orders"
     assert moments.outcome(keyed()) == "0 datasets changed: 0 computed"
+
+
+def test_an_export_that_a_wave_wrote_is_there_also_where_it_waits_now(world: World) -> None:
+    page = flow(world, wave=LATE)
+    wave, edges = page["moment"], page["components"]["edges"]
+    assert wave is not None
+    assert wave["exports"] == ["shop.export"]
+    now: dict[str, tuple[State, int]] = {
+        "shop.dear": ("blocked", 2),
+        "shop.export": ("blocked", 2),
+    }
+    assert moments.stuck(wave, edges, now) == []
+    assert moments.stuck({**wave, "exports": []}, edges, now) == ["shop.export"]

@@ -57,6 +57,7 @@ PATHS = (
     "/help/tutorial",
     "/activity",
     "/activity?flow=shop",
+    "/activity?tab=audit&machines=yes",
     "/cost",
     "/cost?flow=shop&days=30",
     "/branches",

@@ -4,7 +4,9 @@ columns, and an edit as a branch."""
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from controlplane.ui.page_rendering import environment
 from controlplane.ui.side_by_side import Side, hunks
 from tests.unit.ui.test_actions import OWN, fields
 from tests.unit.ui.test_budget import components
+from tests.unit.ui.test_bulk import BROKEN
 from tests.unit.ui.world import Pages, pages
 
 EDITS = (("v > 20", "v > 30"), ("count(*) AS n", "count(*) AS n, 1 AS one"))
@@ -194,3 +197,24 @@ def test_work_that_is_not_listed_is_drawn_and_is_no_reader_beyond_the_plan(world
     assert "has work" in html.partition(f'href="#at-{unlisted}"')[2].partition("</a>")[0]
     assert "none beyond this plan" in html
     assert f" and {len(page['plan']['cost']['unknown']) - 20} more are not known" in html
+
+
+def test_what_failed_or_waits_is_no_work(tmp_path: Path) -> None:
+    with pages(tmp_path) as home, home.http() as http:
+        home.world.apply(BROKEN, "broken")
+        home.world.settle()
+        for path in sorted((home.world.home / "orders").iterdir())[:50]:
+            path.unlink()
+        home.world.settle()
+        page, html = http.get("/plan.json?flow=broken").json(), http.get("/plan?flow=broken").text
+    plan = page["plan"]
+    assert [failed["dataset"] for failed in plan["failed"]] == ["broken.wrong"]
+    assert (plan["items"], plan["certain"], page["work"]) == ([], 0, [])
+    lost = "the listing lost 50 of 60 partitions and waits for"
+    assert f"Nothing would run: broken.orders: {lost}" in html
+    nodes = re.findall(r'class="node (\w*)[^"]*" id="n-broken\.(\w+)"', html)
+    assert {name: state for state, name in nodes} == {
+        "orders": "waiting",
+        "wrong": "failed",
+        "after": "blocked",
+    }

@@ -11,8 +11,14 @@ import pytest
 from controlplane.core.model.answers.work import PastRunAnswer
 from controlplane.operations.inspect.critical_path import critical_path
 from controlplane.ui import run_timeline
-from controlplane.ui.run_timeline import ATTEMPTS_LISTED, MOST_BARS, MOST_LANES, Timeline
-from tests.unit.ui.test_budget import HTML_BYTES, STATEMENTS, cost
+from controlplane.ui.run_timeline import (
+    ATTEMPTS_LISTED,
+    MOST_BARS,
+    MOST_LANES,
+    MOST_STEPS,
+    Timeline,
+)
+from tests.unit.ui.test_budget import ELEMENTS, HTML_BYTES, STATEMENTS, cost
 from tests.unit.ui.world import Pages, pages
 
 BEGAN = 1_764_000_000.0
@@ -46,7 +52,7 @@ def run_of(*attempts: Mapping[str, Any], running: object = (), seconds: float = 
     run = {
         "began": instant(0),
         "seconds": seconds,
-        "steps": [{"dataset": name} for name in names],
+        "steps": [{"dataset": name, "state": "done"} for name in names],
         "attempts": list(attempts),
         "running": running,
         "critical": [],
@@ -104,10 +110,28 @@ def test_many_attempts_are_few_bars_and_few_lines(datasets: int) -> None:
     assert 0 < len(bars(timeline)) <= MOST_BARS
     assert sum(len(row.attempts) for row in timeline.rows) <= ATTEMPTS_LISTED
     drawn = [bar for row in timeline.rows for bar in row.bars]
-    shown_rows = {f"d{n}" for n in range(min(datasets, MOST_BARS))}
+    shown_rows = {f"d{n}" for n in range(min(datasets, MOST_STEPS))}
     assert sum(bar.count for bar in drawn) == sum(one["dataset"] in shown_rows for one in every)
     assert sum(row.total for row in timeline.rows) == sum(bar.count for bar in drawn)
     assert timeline.unlisted == datasets - len(timeline.rows)
+
+
+def test_of_many_steps_the_failed_and_the_critical_ones_are_shown() -> None:
+    run = run_of(*(attempt(f"d{n}", n, n + 1, n + 2) for n in range(2 * MOST_STEPS)))
+    run["steps"][-1]["state"] = "failed"
+    run["critical"] = [run["steps"][-2]["dataset"]]
+    shown = [row.step["dataset"] for row in run_timeline.of_run(run).rows]
+    last = [f"d{n}" for n in (2 * MOST_STEPS - 2, 2 * MOST_STEPS - 1)]
+    assert shown == [*(f"d{n}" for n in range(MOST_STEPS - 2)), *last]
+
+
+def test_the_failed_step_of_a_dataset_of_many_steps_is_shown() -> None:
+    run = run_of(attempt("again", 0, 1, 2))
+    done = run["steps"][0]
+    run["steps"] = [*[done] * 2 * MOST_STEPS, {**done, "state": "failed"}]
+    rows = run_timeline.of_run(run).rows
+    assert len(rows) == MOST_STEPS
+    assert rows[-1].step["state"] == "failed"
 
 
 def test_the_critical_path_goes_back_along_the_inputs_that_ended_last() -> None:
@@ -150,8 +174,9 @@ def test_a_run_of_many_attempts_is_a_small_page(
         run_timeline.__name__.replace("run_timeline", "work_pages.past_runs.past_run"),
         lambda *_: {**one, "attempts": many, "steps": steps},
     )
-    statements, size, _ = cost(world, f"/activity/{id}")
+    statements, size, elements = cost(world, f"/activity/{id}")
     assert size <= HTML_BYTES
+    assert elements <= 7 * ELEMENTS
     assert statements <= STATEMENTS
 
 

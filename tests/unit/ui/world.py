@@ -172,18 +172,24 @@ def rendered(world: World) -> RenderRecords:
 @contextmanager
 def pages(home: Path | None = None) -> Iterator[Pages]:
     """A service of a filled home; without a home, of a copy of one (`copied`)."""
-    with nullcontext(filled(home)) if home else copied() as world:
-        services = Services(
-            world.store,
-            open_lake(str(world.home)),
-            WakeCounter(),
-            rendered(world),
-            lambda driver, lines: "a log",
-        )
-        token, _ = tokens.create(Context(world.store), "ada", ("admin",))
-        with serving(services) as url:
-            yield Pages(url, services, token, world)
-        world.store.close()
+    with nullcontext(filled(home)) if home else copied() as world, served(world) as home_pages:
+        yield home_pages
+
+
+@contextmanager
+def served(world: World) -> Iterator[Pages]:
+    """A service of this world, whose store is closed at the end."""
+    services = Services(
+        world.store,
+        open_lake(str(world.home)),
+        WakeCounter(),
+        rendered(world),
+        lambda driver, lines: "a log",
+    )
+    token, _ = tokens.create(Context(world.store), "ada", ("admin",))
+    with serving(services) as url:
+        yield Pages(url, services, token, world)
+    world.store.close()
 
 
 @contextmanager

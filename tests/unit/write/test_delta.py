@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dataplane.connectors.delta.delta_writer import TRIES, difference, writing
+from dataplane.connectors.delta.delta_writer import TRIES, FileCopies, difference, writing
 from dataplane.connectors.delta.log import snapshot
 from dataplane.connectors.files.marker import MARKER
 from dataplane.contract.claims import WriteTask
@@ -267,11 +267,11 @@ def test_a_file_that_is_gone_from_the_lake_fails_the_write(world: World) -> None
 def test_no_path_is_added_that_is_active() -> None:
     entry: Any = {"path": "x/f.parquet", "size": 1, "rows": 1, "stats": {}}
     id = "ab" * 16
-    first = difference([(id, 2, entry)], {}, is_replacement=False)
+    first = difference([FileCopies(id, "f.parquet", 2, entry)], {}, is_replacement=False)
     assert list(first.adds) == [f"ab/{id}-0/f.parquet", f"ab/{id}-1/f.parquet"]
     active = {f"ab/{id}-1/f.parquet": 1, "strange.parquet": 1}
-    second = difference([(id, 2, entry)], active, is_replacement=False)
+    second = difference([FileCopies(id, "f.parquet", 2, entry)], active, is_replacement=False)
     assert (list(second.adds), second.removes) == ([f"ab/{id}-0/f.parquet"], ("strange.parquet",))
-    third = difference([(id, 2, entry)], active, is_replacement=True)
+    third = difference([FileCopies(id, "f.parquet", 2, entry)], active, is_replacement=True)
     assert list(third.adds) == [f"ab/{id}-0/f.parquet", f"ab/{id}-2/f.parquet"]
     assert len(third.removes) == 2

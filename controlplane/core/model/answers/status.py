@@ -151,10 +151,12 @@ class SparkSchema(TypedDict):
 
 class DatasetAnswer(DatasetStatus):
     """One dataset, with its schema. `namespace`: which it is in, the bucket of the S3 view.
-    `rows_last_minute`: how many rows more than a minute ago a stream's dataset has."""
+    `rows_last_minute`: how many rows more than a minute ago a stream's dataset has; `roll_up`:
+    whether its slices are rolled up, in a sentence."""
 
     namespace: str
     rows_last_minute: NotRequired[int]
+    roll_up: NotRequired[str]
     schema: SparkSchema | None
     description: str
     logic: str
@@ -286,8 +288,9 @@ class WhyAnswer(TypedDict):
     it.
 
     `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`:
-    what the last commit took. `freshness`: where it is expected. `at`: of an earlier generation
-    that was requested, when it was committed; `state` is that of now.
+    what the last commit took. `freshness`: where it is expected. `roll_up`: of a stream, whether
+    its slices are rolled up. `at`: of an earlier generation that was requested, when it was
+    committed; `state` is that of now.
     """
 
     dataset: str
@@ -310,3 +313,4 @@ class WhyAnswer(TypedDict):
     work: WorkSummary | None
     at: NotRequired[str]
     freshness: NotRequired[DatasetFreshness]
+    roll_up: NotRequired[str]

@@ -124,13 +124,15 @@ class RunCause(TypedDict):
 
 class PastRun(TypedDict):
     """Commits that belong together, with what started them: `reason` says all `causes`, `cause` is
-    the first one. `slow` names datasets that were."""
+    the first one. `actor` made the request that started it; None for a source that changed, and
+    where the audit has no record. `slow` names datasets that were."""
 
     id: str
     state: RunState
     cause: Cause
     reason: str
     causes: list[RunCause]
+    actor: str | None
     began: str
     ended: str | None
     seconds: float

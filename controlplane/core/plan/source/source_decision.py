@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from controlplane.core import tree
+from controlplane.core.blueprint.model import Read
 from controlplane.core.compile import connector_identity, ids
 from controlplane.core.compile.compiled_checks import absent_columns, drop_job
 from controlplane.core.compile.nodes import Source, settings_id
 from controlplane.core.compile.sort_by import sort_fault, sorting
 from controlplane.core.model.jobs import ParseSpec
 from controlplane.core.model.pins import FileColumns, Pin
+from controlplane.core.model.roll_ups import MemberSource
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import LOST, Cause, PartialState, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import event_watermarks, lookups, salts, unfinished, windows
+from controlplane.core.plan import event_watermarks, lookups, salts, unfinished, unions, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import (
     Action,
@@ -33,13 +36,14 @@ from controlplane.core.plan.source.earlier_results import UNCHECKED, EarlierResu
 from controlplane.core.plan.source.read_extent import Gone, ReadCase, ReadExtent, parts_at
 from controlplane.core.plan.source.source_schema import FIXED, fitted, own_names, placed, schema_of
 from controlplane.core.plan.unfinished import Finishing
+from controlplane.core.plan.unions import Elsewhere, SliceTasks
 from controlplane.core.plan.work_keys import Keys, lacking, listed
 from controlplane.core.schema.ddl_schemas import struct, types
 from controlplane.core.schema.widening import can_stay
 from dataplane.contract.identity import schema_id, task_key
 from dataplane.contract.jobs import FootersJob, ParseJob
 from dataplane.contract.joins import TEXTS, has_numbers, is_held
-from dataplane.contract.kinds import placement_of
+from dataplane.contract.kinds import Placement, placement_of
 from dataplane.contract.results import TaskError
 from dataplane.contract.schemas import Schema, in_order, select_columns
 from dataplane.contract.source_objects import folder_columns
@@ -334,12 +338,16 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
         item = replace(_item(case, "compute", extent.count, extent.partitions), certain=False)
         return Decision(case.node.dataset, "stale", items=(item,), pending=extent.partitions)
     before = EarlierResults(case)
+    kinds = _Kinds(pin)
+    elsewhere = before.elsewhere if case.node.earlier else None
+    if elsewhere is None and case.node.read.connector == "kafka":
+        elsewhere = partial(_united, case, kinds)
     window = yield from windows.look(
         extent.keys,
-        lambda keys: _tasks(case, extent, pin, job, keys, before),
+        lambda keys: _tasks(case, extent, kinds, job, keys, before),
         limit,
         case.node.output,
-        before.elsewhere if case.node.earlier else None,
+        elsewhere,
     )
     if unchecked := before.unchecked(window):
         return (yield from _checking(case, extent, unchecked, before.job, schema))
@@ -421,7 +429,7 @@ def _pin(node: Source, pin: Pin) -> Pin | None:
 def _tasks(
     case: ReadCase,
     extent: ReadExtent,
-    pin: Pin,
+    kinds: _Kinds,
     job: ParseJob,
     keys: Sequence[str],
     before: EarlierResults,
@@ -429,7 +437,7 @@ def _tasks(
     parts = extent.parts
     if parts is None:
         parts = yield from parts_at(case, keys)
-    digest, kinds, salt_of = ids.job_id(job), _Kinds(pin), salts.of(case.planning, case.node)
+    digest, salt_of = ids.job_id(job), salts.of(case.planning, case.node)
     if case.node.earlier:
         before.note(
             case.node.earlier,
@@ -437,6 +445,27 @@ def _tasks(
             salt_of,
         )
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
+
+
+def _united(case: ReadCase, kinds: _Kinds, missing: Mapping[str, Task]) -> Deciding[Elsewhere]:
+    """Results of rolled-up slices in place of tasks that would read them again."""
+    salt_of = salts.of(case.planning, case.node)
+
+    def members_of(spans: Sequence[str]) -> Deciding[dict[str, SliceTasks]]:
+        parts = yield from parts_at(case, spans)
+        slices = yield from unions.source_members({key: parts[key].source for key in spans})
+        return {span: tasks(parts[span], of) for span, of in slices.items()}
+
+    def tasks(span: SourcePartition, slices: Sequence[MemberSource]) -> SliceTasks:
+        own = kinds.of(case.node, span).slots
+        return SliceTasks.of(
+            slices,
+            lambda part: task_key(
+                case.node.parse, {"objects": part.source, **own}, salt_of(part.key)
+            ),
+        )
+
+    return (yield from unions.from_members(case.planning, case.node.maker, missing, members_of))
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,8 +548,15 @@ def _task(
         size_bytes=size,
         priority=of.priority,
         size=of.resources,
-        placement=placement_of("parse", node.read.connector),
+        placement=_placement(node.read),
     )
+
+
+def _placement(read: Read) -> Placement:
+    if read.connector != "spark":
+        return placement_of("parse", read.connector)
+    packages = dict(read.settings).get("packages", ())
+    return placement_of("parse", read.connector, has_packages=bool(packages))
 
 
 def _checking(

@@ -26,7 +26,7 @@ from controlplane.core.model.tasks import Task
 from controlplane.core.plan import windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item, user_error
-from controlplane.core.plan.transform import keyed_parts, merges, partials
+from controlplane.core.plan.transform import keyed_parts, merges, partials, united_slices
 from controlplane.core.plan.transform.case import (
     NOT_LOOKED_UP,
     Case,
@@ -67,7 +67,7 @@ def decide(case: Case, schema: Schema | None, build: bytes | None) -> Deciding[D
         return (yield from tasks_of(case, job, keys))
 
     late = yield from LateRows.of(case)
-    elsewhere = None if late is None else late.elsewhere
+    elsewhere = united_slices.elsewhere(case) if late is None else late.elsewhere
     window = yield from windows.look(extent.keys, tasks, limit, case.node.output, elsewhere)
     is_all_known = window.is_whole and not window.missing
     if not is_all_known or not case.is_whole:

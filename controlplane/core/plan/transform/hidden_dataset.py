@@ -21,15 +21,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
 from controlplane.core.model.jobs import StoredJob
+from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import Consumed, PartialState
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import lookups, windows
+from controlplane.core.plan import lookups, unions, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Item
 from controlplane.core.plan.transform.case import Case
@@ -117,6 +118,11 @@ class Hidden(ABC, Generic[Result]):
         """Take these changes into the trees. `results` has those of all present partitions that
         need one, and of former ones as far as memory has them."""
 
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Result]]:  # noqa: ARG002
+        """The results about spans whose slices memory has the results of."""
+        yield from ()
+        return {}
+
     @property
     def is_whole(self) -> bool:
         return self.window.is_whole and not self.window.missing
@@ -146,15 +152,23 @@ class Hidden(ABC, Generic[Result]):
 
     def _take(self, chunk: Sequence[tree.EntryChange]) -> Deciding[None]:
         job = ids.job_id(self.job)
-        tasks: dict[tree.Entry | None, Task] = {}
+        tasks: dict[tree.Entry, Task] = {}
         for partition in chain.from_iterable((change.before, change.after) for change in chunk):
             task = self.task(partition, job) if partition else None
-            if task is not None:
+            if partition is not None and task is not None:
                 tasks[partition] = task
         remembered = yield from self.memory([task.key for task in tasks.values()])
-        results = {of: remembered[task.key] for of, task in tasks.items() if task.key in remembered}
+        results: dict[tree.Entry | None, Result] = {
+            of: remembered[task.key] for of, task in tasks.items() if task.key in remembered
+        }
+        spans = {of: t for of, t in tasks.items() if is_span(of.key) and of not in results}
+        rest = iter((yield from unions.unrequested(spans)))
+        while some := list(islice(rest, unions.SPANS_A_TIME)):
+            results.update((yield from self.united(some)).items())
         missing = {
-            c.key: tasks[c.after] for c in chunk if c.after in tasks and c.after not in results
+            c.key: tasks[c.after]
+            for c in chunk
+            if c.after is not None and c.after in tasks and c.after not in results
         }
         if missing:
             yield from self.window.lack(missing)

@@ -15,7 +15,7 @@ the task is claimed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from controlplane.core import tree
 from controlplane.core.compile import ids
@@ -23,15 +23,17 @@ from controlplane.core.compile.nodes import Slot, Transform
 from controlplane.core.compile.sort_by import sort_fault
 from controlplane.core.model.jobs import FragmentsSpec
 from controlplane.core.model.memos import Memo, contents_in
+from controlplane.core.model.roll_ups import MemberContent
 from controlplane.core.model.states import KEYS, PAIRS
 from controlplane.core.model.tasks import Task
 from controlplane.core.partitioning import column_fault, key_parts
-from controlplane.core.plan import lookups
+from controlplane.core.plan import lookups, unions
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import ROW_COST, user_error
 from controlplane.core.plan.transform.case import Case
 from controlplane.core.plan.transform.hidden_dataset import Hidden, Results
 from controlplane.core.plan.transform.input_states import Input
+from controlplane.core.plan.unions import SliceTasks
 from controlplane.core.schema.ddl_schemas import EMPTY_SCHEMA
 from dataplane.contract.identity import EMPTY, Content, fragment_id
 from dataplane.contract.jobs import IndexJob
@@ -120,6 +122,18 @@ class KeyIndex(Hidden[Memo]):
             priority=of.priority,
             size=of.resources,
         )
+
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Memo]]:
+        """The sums of the answers about slices."""
+        planning = self.case.planning
+        members = yield from unions.members_of(planning, self.read.slot.dataset, spans)
+        tasks = {span: self._tasks_of(of) for span, of in members.items()}
+        answers = yield from unions.complete(tasks, lookups.memos)
+        return {span: unions.summed(map(contents_in, of)) for span, of in answers.items()}
+
+    def _tasks_of(self, members: Iterable[MemberContent]) -> SliceTasks:
+        with_rows = [member for member in members if member.content.rows]
+        return SliceTasks.of(with_rows, lambda member: ids.index_key(self.mark, member.content))
 
     def edit(self, changes: Sequence[tree.EntryChange], results: Results[Memo]) -> Deciding[None]:
         pairs, moved = self._moved(changes, results)

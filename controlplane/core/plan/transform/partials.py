@@ -31,7 +31,7 @@ from controlplane.core.model.jobs import FragmentsSpec, StoredSqlJob, StoredTran
 from controlplane.core.model.memos import known_schema_in
 from controlplane.core.model.states import PARTED, PARTS, Consumed
 from controlplane.core.model.tasks import Task, Trace
-from controlplane.core.plan import lookups, salts, windows
+from controlplane.core.plan import lookups, salts, unions, windows
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Decision, Learn
 from controlplane.core.plan.transform.case import (
@@ -51,9 +51,10 @@ from controlplane.core.plan.transform.transform_jobs import (
     part_job,
     whole_job,
 )
+from controlplane.core.plan.unions import SliceTasks
 from controlplane.core.plan.work_keys import listed
 from controlplane.core.sql import Unproven
-from dataplane.contract.identity import slot_id, task_key
+from dataplane.contract.identity import Content, slot_id, task_key
 from dataplane.contract.schemas import Schema
 
 
@@ -119,9 +120,32 @@ class Partials(Hidden[Trace]):
             for key, entry in tree.lookup(self.case.nodes, self.read.of.root, chunk).items():
                 yield tree.EntryChange(key, None, entry)
 
+    def united(self, spans: Sequence[tree.Entry]) -> Deciding[Mapping[tree.Entry, Trace]]:
+        """The parts of slices together, which merge to the same. A part of the span has other
+        rows: so this is no result of its task."""
+        planning, home = self.case.planning, self.case.node.dataset
+        members = yield from unions.members_of(planning, self.read.slot.dataset, spans)
+        tasks = {
+            span: (
+                self._key(span.content),
+                SliceTasks.of(of, lambda member: self._key(member.content)),
+            )
+            for span, of in members.items()
+        }
+        results: dict[tree.Entry, Trace] = {}
+        for span, part in (yield from unions.united(home, tasks)).items():
+            assert part.trace is not None
+            planning.add_union(home, replace(part, trace=None))
+            results[span] = part.trace
+        return results
+
+    def _key(self, content: Content) -> bytes:
+        slot = self.read.slot.name
+        return task_key(self.mark, {slot: slot_id(content, self.read.schema)})
+
     def task(self, partition: tree.Entry, job: bytes) -> Task:
         slot = self.read.slot.name
-        key = task_key(self.mark, {slot: slot_id(partition.content, self.read.schema)})
+        key = self._key(partition.content)
         spec: FragmentsSpec = {"slots": {slot: [partition.fragment.hex()]}}
         is_batched = self.query.split.labelled is not None
         return node_task(
