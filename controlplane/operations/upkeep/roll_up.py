@@ -164,9 +164,8 @@ def _due(tx: Tx, namespace: str, fewest: int, memory: ScanMemory) -> Iterator[_R
         if progress.hour == hour or slice_readers(nodes, source, offered).obstacle is not None:
             continue
         spans = _spans(tx, source, progress, hour, fewest)
-        if spans and _obstructing(_readers(tx, namespace, id)) is not None:
-            progress.hour = hour  # until then no branch is asked again
-        elif spans:
+        # Asked here as well: a transaction that writes holds up others
+        if spans and _obstructing(_readers(tx, namespace, id)) is None:
             yield _RollUp(id, spans)
     if not any(progress.is_cut for progress in memory.by_listing.values()):
         memory.hour, memory.mark = hour, mark
