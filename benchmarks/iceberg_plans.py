@@ -124,7 +124,6 @@ def _columns(days: int, of_day: NodeColumns) -> Iterator[NodeColumns]:
 
 
 def _world(url: str, folder: Path) -> RecordWorld:
-    """Its store counts the nodes that are read."""
     world = RecordWorld(folder)
     world.store = ours.open_counted(url)
     world.ctx = Context(world.store)
@@ -171,6 +170,7 @@ def _measure(url: str, folder: Path, name: str, filter: Any, runs: int) -> dict[
 def _first_page(url: str, folder: Path, filter: Any) -> dict[str, Any]:
     """By a service that has no node in memory; and then the page after it, if there is one."""
     world = _world(url, folder)
+    assert isinstance(world.store, ours.Counted)
     with catalogue(world) as place:
         place.get("config")
         nodes_before = world.store.nodes_read

@@ -22,6 +22,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -72,7 +73,9 @@ class Record(Generic[T]):
         self._fields = tuple(stored)
         self._names = tuple(column.name for column in stored.values())
         self._values_of = attrgetter(*self._fields)
-        self._is_by_place = len(stored) == len(hints) and not any(f.kw_only for f in fields(kind))
+        self._is_by_place = len(stored) == len(hints) and not any(
+            f.kw_only for f in fields(cast("Any", kind))
+        )
         # By the names of a row's columns: places cost a fifth of what names cost
         self._pickers: dict[tuple[str, ...], Callable[[Row[Any]], tuple[Any, ...]]] = {}
         packed = [field for field, column in stored.items() if _is_json(column, hints[field])]
