@@ -97,8 +97,8 @@ def _seed(url: str, folder: Path, days: int) -> None:
         node = desired(tx, "main").nodes[DATASET]
         assert node.is_transform
         count = days * len(NUMBERS)
-        own = {"root": root, "schema": SCHEMA, "partitions": count, "rows": count}
-        tx.states.commit(replace(state(1, DATASET, **own), logic=node.logic), 0)
+        built = {"root": root, "schema": SCHEMA, "partitions": count, "rows": count}
+        tx.states.commit(replace(state(1, DATASET, **built), logic=node.logic), 0)
     world.store.close()
 
 

@@ -280,12 +280,7 @@ def counts(
 
     def of(run: Run) -> RunEffects:
         as_seen = _visible_part(ctx, run)
-        exported = [
-            copy
-            for commit in as_seen.commits
-            for copy in past.copies.get(commit.dataset, ())
-            if _written(commit, copy, past)
-        ]
+        exported = [copy for copy, written in _writes(as_seen, past) if written]
         return RunEffects(_tasks(as_seen, _attempts_of(as_seen, past), past, failed=0), exported)
 
     return of
@@ -503,10 +498,16 @@ def _pending(decision: Decision | None) -> RunState:
 def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
     """Attempts at the datasets of a run, and at copies of them."""
     made = [attempt for commit in run.commits for attempt in _made_by(commit, past)]
-    copies = [
-        (commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())
+    return made + [attempt for _, written in _writes(run, past) for attempt in written]
+
+
+def _writes(run: Run, past: Past) -> list[tuple[str, list[PastAttempt]]]:
+    """Copies of the datasets of a run, with the attempts to write them after each commit."""
+    return [
+        (copy, _written(commit, copy, past))
+        for commit in run.commits
+        for copy in past.copies.get(commit.dataset, ())
     ]
-    return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]
 
 
 def _made_by(commit: RunCommit, past: Past) -> list[PastAttempt]:

@@ -74,7 +74,7 @@ class Record(Generic[T]):
         self._names = tuple(column.name for column in stored.values())
         self._values_of = attrgetter(*self._fields)
         self._is_by_place = len(stored) == len(hints) and not any(
-            f.kw_only for f in fields(cast("Any", kind))
+            field.kw_only for field in fields(cast("Any", kind))
         )
         # By the names of a row's columns: places cost a fifth of what names cost
         self._pickers: dict[tuple[str, ...], Callable[[Row[Any]], tuple[Any, ...]]] = {}
