@@ -1,7 +1,7 @@
 # Each target does all set-up that it needs: Python 3.11 or newer is enough to start with.
 BIN := .venv/bin
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak soak-streams bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-windows bench-changes bench-branches editor pictures lock clean setup bench-s3 matrix
+.PHONY: help demo demo-clicks demo-orders test check lint mutants docs test-k8s soak soak-streams bench bench-incremental bench-step bench-connectors bench-planner bench-planner-huge bench-launch bench-listings bench-streams bench-windows bench-changes bench-branches editor pictures lock clean setup bench-s3 bench-iceberg matrix
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z0-9-]*\):.*  ## \(.*\)/\1 \2/p' Makefile | while read -r name text; do printf '  make %-18s %s\n' "$$name" "$$text"; done
@@ -86,6 +86,9 @@ editor:  ## make controlplane/ui/static/codemirror.js anew from the packages of 
 
 pictures: setup  ## photograph the pages of the demo's home for README and docs/pages.md (ARGS=--home DIR takes that home)
 	@$(BIN)/python -m tests.browser.pictures $(ARGS)
+
+bench-iceberg: setup  ## first pages of plans of the Iceberg catalogue over 5 million partitions (ARGS="--days 20000 --keep")
+	@$(BIN)/python benchmarks/iceberg_plans.py $(ARGS)
 
 bench-s3: setup  ## the S3 view: a listing of 100,000 keys, HEAD, and GET beside the disk (ARGS=--keep)
 	@$(BIN)/python benchmarks/s3_view.py $(ARGS)

@@ -17,6 +17,10 @@ from dataplane.contract.results import TaskError
 class Queue(Protocol):
     """Tasks, demands and attempts of one namespace."""
 
+    def lock(self) -> None:
+        """Transactions that change demands run one at a time from here on. Repeating it is free.
+        Methods that change demands call it."""
+
     def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]: ...
 
     def put_job(self, digest: bytes, body: StoredJob) -> None: ...

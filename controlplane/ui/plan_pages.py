@@ -24,7 +24,7 @@ from controlplane.operations.desired import blueprints, branches
 from controlplane.operations.inspect import hidden, json_views, overview, plan_reach
 from controlplane.operations.inspect.hidden import visible
 from controlplane.operations.inspect.plan_reach import PlanReach
-from controlplane.ui import plan_rows, views
+from controlplane.ui import draw, plan_rows, views
 from controlplane.ui.actions import BadForm, Fields, create_branch, done, once, proven
 from controlplane.ui.forms import fields_of
 from controlplane.ui.names import FLOW
@@ -148,12 +148,23 @@ def _cut(plan: PlanAnswer) -> PlanAnswer:
     }
 
 
+def _anchors(drawing: draw.Drawing | None, page: PlanPage) -> dict[str, int]:
+    """Lines of the text by the boxes that lead there. Boxes with a row lead to it."""
+    if drawing is None or page["reach"] is None:
+        return {}
+    lines, with_row = page["reach"]["lines"], {row["dataset"] for row in page["rows"]}
+    names = [drawn.box.name for drawn in drawing.boxes]
+    return {name: lines[name] for name in names if name in lines and name not in with_row}
+
+
 def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     """The commands for the same plan. That of a draft sends the draft; a GET of this address is
     about the stored text."""
     plan, reach = page["plan"], page["reach"]
+    drawing = plan_rows.picture(plan, page["rows"], page["work"], reach) if plan and reach else None
     drawn = {
-        "g": plan_rows.picture(plan, page["rows"], page["work"], reach) if plan and reach else None,
+        "g": drawing,
+        "anchors": _anchors(drawing, page),
         "signs": plan_rows.SIGNS,
         "worst": views.WORST_FIRST,
     }

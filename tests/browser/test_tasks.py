@@ -149,7 +149,9 @@ def see_what_work_cost(user: User) -> None:
 
 def see_who_asked_for_what(user: User) -> None:
     user.link("Activity")
-    user.sees("branch.create", "dev", where="#audit")
+    user.link("Audit log")
+    user.click(user.page.get_by_role("link", name="more by processes"))
+    user.sees("created branch dev", where="#audit")
 
 
 def see_when_a_dataset_was_updated(user: User) -> None:

@@ -9,10 +9,12 @@ looks for one value.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain, combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -53,10 +55,10 @@ SCHEMA = struct_of(field_of(name, "long") for name in ("customer", "amount"))
 FEW, MANY, VALUES = 140, 2_000, 4  # fragments, rows in each
 
 
-def node() -> Node:
+def node(text: str) -> Node:
     made = revision(
         dataflow="d",
-        text=component(f"{READ}\nsort_by: [customer]"),
+        text=component(text),
         files={},
         uids={"c": "u"},
         file="/f.yaml",
@@ -64,7 +66,8 @@ def node() -> Node:
     return compile_revisions([made]).require().nodes["d.c"]
 
 
-NODE = node()
+NODE = node(f"{READ}\nsort_by: [customer]")
+TOPIC = node("read: {connector: kafka, servers: 'b:9092', topic: orders, schema: id INT}")
 
 
 @dataclass
@@ -128,12 +131,12 @@ class Place:
             tx.states.commit(made, seq - 1)
         return made
 
-    def due(self, of: State) -> compaction.Due:
+    def due(self, of: State, topics: Container[str] = ()) -> compaction.Due:
         with self.store.read(self.namespace) as tx:
-            return compaction.due(tx, of, NODE)
+            return compaction.due(tx, of, NODE, topics)
 
-    def ask(self, of: State) -> frozenset[str]:
-        return compaction.ask(self.store, self.namespace, [of], {DATASET: NODE})
+    def ask(self, of: State, sources: Mapping[str, Node] = MappingProxyType({})) -> frozenset[str]:
+        return compaction.ask(self.store, self.namespace, [of], {DATASET: NODE, **sources})
 
     def claim(self) -> PackClaim | None:
         found = claims.claim(self.ctx, "driver", CONTRACT, ["pack"], lake=self.root.as_uri())
@@ -527,10 +530,11 @@ def test_rolled_up_slices_move_no_file_and_are_packed(place: Place) -> None:
     new = place.commit(sorted([*removed, (f"{names[0]}-{names[-1]}", united)]))
     assert publish.publish(place.store, place.namespace, new, publisher) == version
     assert (new.partitions, place.rows(new)) == (1, rows)
-    quiet = replace(new, at=new.at - packs.QUIET_S)
-    [task] = place.due(quiet).tasks
+    quiet = replace(new, at=new.at - packs.QUIET_S, cut={TOPIC.dataset: d(1)})
+    assert place.due(quiet).tasks == (), "rows of files have no spans"
+    [task] = place.due(quiet, {TOPIC.dataset}).tasks
     assert slots(task)[""] == [united.id.hex()]
-    place.ask(quiet)
+    place.ask(quiet, {TOPIC.dataset: TOPIC})
     assert place.pack() == 1
     assert (len(place.files(new)), place.rows(new)) == (4, rows)
     assert place.fsck() == set()
@@ -556,6 +560,24 @@ def test_a_span_of_many_small_files_is_a_pack_of_its_own(place: Place) -> None:
     key, span = next(iter(spans.items()))
     parts = {key: replace(span, files=(large,) * packs.FEWEST)}
     assert packs.packs_of(entries_of(parts), {span.id: parts[key]}) == ()
+
+
+@pytest.mark.parametrize("others", [1, packs.FEWEST])
+def test_a_span_and_other_partitions_with_equal_rows_are_all_laid_out(
+    place: Place, others: int
+) -> None:
+    """Whichever packs are there: some are made before the others."""
+    file: FileEntry = {"path": "f", "size": 1, "rows": 1, "stats": {}}
+    span = replace(place.fragment(1), files=(file,) * packs.FEWEST)
+    parts = {f"{1:012}-{100:012}": span, f"{101:012}": span}
+    parts |= {f"{102 + n:012}": place.fragment(2 + n) for n in range(others)}
+    by_id = {part.id: part for part in parts.values()}
+    entries = entries_of(parts)
+    made = packs.packs_of(entries, by_id)
+    for there in chain.from_iterable(combinations(made, n) for n in range(len(made) + 1)):
+        stored = by_id | {p.id: replace(span, id=p.id, content=p.content) for p in there}
+        rows = sum(part.content.rows for part in packs.laid_out(entries, there, stored))
+        assert rows == sum(part.content.rows for part in parts.values())
 
 
 def test_packs_of_other_tables_are_those_of_earlier_versions(place: Place) -> None:

@@ -13,12 +13,14 @@ import pytest
 from sqlalchemy import (
     Column,
     Double,
+    Integer,
     LargeBinary,
     MetaData,
     Table,
     Text,
     create_engine,
     insert,
+    literal,
     select,
 )
 
@@ -77,6 +79,34 @@ def test_a_value_comes_back_from_its_row(parcel: Parcel) -> None:
     engine.dispose()
     assert RECORD.from_row(row) == parcel
     assert RECORD.from_row(row, labels=(), weight=8).weight == 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    text: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    text: str
+    size: int
+
+
+@pytest.mark.parametrize("kind", [Label, Tag])
+def test_columns_may_come_in_any_order(kind: type[Label | Tag]) -> None:
+    table = Table(
+        "tags", MetaData(), Column("text", Text, primary_key=True), Column("size", Integer)
+    )
+    record = Record[Label | Tag](table, kind)
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        table.create(connection)
+        connection.execute(insert(table), record.to_row(kind(text="a", size=3)))
+        for columns in ((table.c.text, table.c.size), (table.c.size, literal(9), table.c.text)):
+            row = connection.execute(select(*columns)).one()
+            assert record.from_row(row) == kind(text="a", size=3)
+    engine.dispose()
 
 
 def test_columns_have_texts_as_they_are_and_all_else_as_ascii_json_with_sorted_keys() -> None:

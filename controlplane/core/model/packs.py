@@ -49,13 +49,15 @@ class Pack:
 def packs_of(entries: Iterable[Entry], fragments: Mapping[bytes, Fragment]) -> tuple[Pack, ...]:
     """The packs of one leaf: one for each schema that enough of its small fragments have; and one
     for each span of rolled-up slices that has enough small files, so that the next span of the leaf
-    leaves it as it is."""
+    leaves it as it is. All entries with one fragment are in one pack: see `laid_out`."""
+    entries = list(entries)
+    of_spans = {entry.fragment for entry in entries if is_span(entry.key)}
     # By the schema as an object: stores give one for equal ones
     groups: dict[int, list[Fragment]] = {}
     spans: dict[bytes, list[Fragment]] = {}
     for entry in entries:
         fragment = fragments[entry.fragment]
-        if is_span(entry.key) and len(fragment.files) >= FEWEST:
+        if fragment.id in of_spans and len(fragment.files) >= FEWEST:
             if 0 < size_of(fragment) <= SMALL_BYTES * len(fragment.files):
                 spans.setdefault(fragment.id, []).append(fragment)
         elif 0 < size_of(fragment) <= SMALL_BYTES:

@@ -34,9 +34,9 @@ class SliceReaders:
     obstacle: Obstacle | None
 
 
-def topics(desired: Desired) -> Iterator[Source]:
+def topics_of(nodes: Mapping[str, Node]) -> Iterator[Source]:
     """The read components of topics; rows that are taken out of them are no listing's."""
-    for node in desired.nodes.values():
+    for node in nodes.values():
         if node.is_source and node.read.connector == "kafka" and not node.output:
             yield node
 

@@ -218,8 +218,11 @@ def _flow(name: str) -> str:
 
 def _wave(run: Run, world: _World, past: PastStates, audit: Audit, did: RunEffects) -> Wave:
     first, every = run.commits[0], _states(run, past)
-    names = list(dict.fromkeys(state.dataset for state in every if world.sees(state.dataset)))
-    stopped = [name for name in names if _is_equal(name, every, past)]
+    by_dataset: dict[str, list[State]] = {}
+    for state in every:
+        by_dataset.setdefault(state.dataset, []).append(state)
+    names = [name for name in by_dataset if world.sees(name)]
+    stopped = [name for name in names if _is_equal(by_dataset[name], past)]
     beside = _beside(run, world)
     keys = _keys(every[0], world, past)
     return {
@@ -268,11 +271,10 @@ def _states(run: Run, past: PastStates) -> list[State]:
     return sorted(states, key=lambda state: places[state.dataset, state.seq])
 
 
-def _is_equal(name: str, states: Sequence[State], past: PastStates) -> bool:
-    """True if its rows are the same before and after the wave."""
-    own = [state for state in states if state.dataset == name]
-    before = past.before(name, own[0].seq)
-    return before is not None and before.generation == own[-1].generation
+def _is_equal(states: Sequence[State], past: PastStates) -> bool:
+    """True if the rows of a dataset are the same before and after its states in the wave."""
+    before = past.before(states[0].dataset, states[0].seq)
+    return before is not None and before.generation == states[-1].generation
 
 
 def _is_stopped(state: State, past: PastStates) -> bool:

@@ -280,9 +280,8 @@ def counts(
 
     def of(run: Run) -> RunEffects:
         as_seen = _visible_part(ctx, run)
-        steps = _steps(as_seen, past)
-        exported = [step["dataset"] for step in steps if step["dataset"] not in as_seen.datasets]
-        return RunEffects(_tasks(steps, _attempts_of(as_seen, past)), exported)
+        exported = [copy for copy, written in _writes(as_seen, past) if written]
+        return RunEffects(_tasks(as_seen, _attempts_of(as_seen, past), past, failed=0), exported)
 
     return of
 
@@ -373,7 +372,9 @@ def _run(run: Run, past: Past) -> PastRun:
         "ended": None if state == "running" else json_views.instant(ended),
         "seconds": round(until - began, 3),
         "datasets": list(dict.fromkeys(step["dataset"] for step in steps)),
-        "tasks": _tasks(steps, attempts),
+        "tasks": _tasks(
+            run, attempts, past, failed=sum(step["state"] == "failed" for step in steps)
+        ),
         "slow": [step["dataset"] for step in steps if step["work"] and step["work"]["slow"]],
     }
 
@@ -424,15 +425,15 @@ def actor_of(run: Run, audit: Audit) -> str | None:
     return None if change is None else change.actor
 
 
-def _tasks(steps: Sequence[RunStep], attempts: Sequence[PastAttempt]) -> PastRunTasks:
+def _tasks(run: Run, attempts: Sequence[PastAttempt], past: Past, *, failed: int) -> PastRunTasks:
     return {
         "executed": sum(
             a.done for a in attempts if a.kind in ("parse", "slice", "transform", "index")
         ),
-        "adopted": sum(step["adopted"] for step in steps),
+        "adopted": sum(past.adopted.get((c.dataset, c.seq), 0) for c in run.commits),
         "written": sum(a.done for a in attempts if a.kind == "write"),
         "retried": sum(a.outcome == "retried" for a in attempts),
-        "failed": sum(step["state"] == "failed" for step in steps),
+        "failed": failed,
     }
 
 
@@ -497,10 +498,16 @@ def _pending(decision: Decision | None) -> RunState:
 def _attempts_of(run: Run, past: Past) -> list[PastAttempt]:
     """Attempts at the datasets of a run, and at copies of them."""
     made = [attempt for commit in run.commits for attempt in _made_by(commit, past)]
-    copies = [
-        (commit, copy) for commit in run.commits for copy in past.copies.get(commit.dataset, ())
+    return made + [attempt for _, written in _writes(run, past) for attempt in written]
+
+
+def _writes(run: Run, past: Past) -> list[tuple[str, list[PastAttempt]]]:
+    """Copies of the datasets of a run, with the attempts to write them after each commit."""
+    return [
+        (copy, _written(commit, copy, past))
+        for commit in run.commits
+        for copy in past.copies.get(commit.dataset, ())
     ]
-    return made + [attempt for commit, copy in copies for attempt in _written(commit, copy, past)]
 
 
 def _made_by(commit: RunCommit, past: Past) -> list[PastAttempt]:

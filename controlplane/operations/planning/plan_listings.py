@@ -102,7 +102,10 @@ def adopt(tx: Tx, plan: str, nodes: Iterable[Source]) -> frozenset[bytes]:
     """Make the listings of a plan the shared ones; their ids. One that failed, or lost too much,
     changes nothing."""
     nodes = list(nodes)
-    shared = tx.listings.locked(of_plan(tx, plan, nodes).own)
+    listed = of_plan(tx, plan, nodes).own
+    if listed:
+        tx.queue.lock()  # before the listings: reports take the two in this order
+    shared = tx.listings.locked(listed)
     # Compared once more: another listing may have come before the lock
     looked = of_plan(tx, plan, nodes)
     good = {

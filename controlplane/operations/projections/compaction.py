@@ -19,6 +19,7 @@ from controlplane.core.model.retention import Files
 from controlplane.core.model.roll_ups import is_span
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Attempt, Fragment, Task
+from controlplane.core.plan.slice_readers import topics_of
 from controlplane.operations.projections import compaction_gc
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import pack_id
@@ -86,10 +87,10 @@ class Due:
     origins: tuple[Origin, ...] = ()
 
 
-def due(tx: Tx, state: State, node: Node) -> Due:
+def due(tx: Tx, state: State, node: Node, topics: Container[str]) -> Due:
     """Packs of leaves that the newest commit left as they are, or of all leaves once nothing was
-    committed for a while."""
-    if node.is_copy or not _may_have_packs(tx, state):
+    committed for a while. `topics`: the datasets that read a topic."""
+    if node.is_copy or not _may_have_packs(tx, state, topics):
         return Due(state.dataset, (), {})
     missing = list(islice(_missing(tx, state), PACKS_A_TIME))
     jobs = [(pack, packs.job_of(pack, _order(node, state))) for _, pack in missing]
@@ -103,10 +104,12 @@ def due(tx: Tx, state: State, node: Node) -> Due:
     )
 
 
-def _may_have_packs(tx: Tx, state: State) -> bool:
+def _may_have_packs(tx: Tx, state: State, topics: Container[str]) -> bool:
     """Rolled-up slices have many files in few partitions."""
     if state.partitions >= packs.FEWEST:
         return True
+    if not any(source in topics for source in state.cut):
+        return False
     return any(is_span(part.key) for part in tree.scan(tx.nodes, state.root))
 
 
@@ -170,11 +173,12 @@ def ask(
 ) -> frozenset[str]:
     """Ask for the packs that these datasets lack; the datasets that some are made for now."""
     pairs = [(state, nodes[state.dataset]) for state in states if state.dataset in nodes]
+    topics = frozenset(source.dataset for source in topics_of(nodes))
     waiting: set[str] = set()
     for at in range(0, len(pairs), DATASETS_A_TIME):
         some = pairs[at : at + DATASETS_A_TIME]
         with store.read(namespace) as tx:
-            due_states = [(state.branch, due(tx, state, node)) for state, node in some]
+            due_states = [(state.branch, due(tx, state, node, topics)) for state, node in some]
         waiting |= _requested(
             store,
             namespace,

@@ -37,7 +37,7 @@ from controlplane.core.model.roll_ups import (
 )
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import State
-from controlplane.core.plan.slice_readers import Obstacle, SliceReaders, slice_readers, topics
+from controlplane.core.plan.slice_readers import Obstacle, SliceReaders, slice_readers, topics_of
 from controlplane.operations.planning.snapshot import compile_live
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.identity import Content
@@ -127,7 +127,7 @@ def _readers(tx: Tx, namespace: str, listing: bytes) -> Iterator[_Reader]:
         nodes = _compiled(tx, namespace, branch)
         if nodes.left_out:
             yield _Reader(branch, nodes, NOT_COMPILED)
-        for source in topics(nodes):
+        for source in topics_of(nodes.nodes):
             if source.listing == listing:
                 yield _Reader(branch, nodes, slice_readers(nodes, source, offered))
 
@@ -156,7 +156,7 @@ def _due(tx: Tx, namespace: str, fewest: int, memory: ScanMemory) -> Iterator[_R
     if (hour, mark) == (memory.hour, memory.mark):
         return
     nodes = _compiled(tx, namespace, MAIN)
-    sources = {source.listing: source for source in topics(nodes)}
+    sources = {source.listing: source for source in topics_of(nodes.nodes)}
     memory.by_listing = {id: memory.by_listing.get(id, ScanProgress()) for id in sources}
     offered = _offered(tx) if sources else {}
     for id, source in sources.items():
@@ -164,7 +164,8 @@ def _due(tx: Tx, namespace: str, fewest: int, memory: ScanMemory) -> Iterator[_R
         if progress.hour == hour or slice_readers(nodes, source, offered).obstacle is not None:
             continue
         spans = _spans(tx, source, progress, hour, fewest)
-        if spans:
+        # Asked here as well: a transaction that writes holds up others
+        if spans and _obstructing(_readers(tx, namespace, id)) is None:
             yield _RollUp(id, spans)
     if not any(progress.is_cut for progress in memory.by_listing.values()):
         memory.hour, memory.mark = hour, mark

@@ -53,11 +53,13 @@ def request(
     One that a worker holds for want of news is ended, and listed at once.
     Until an awaited listing is there, nothing that reads there is up to date."""
     listing_ids = {n.listing for n in nodes}
-    current = tx.listings.get(listing_ids)
+    current = _locked_listings(tx, listing_ids)
     is_quiet = not (accept_deletes or is_awaited)
     quiet = {id for id, listing in current.items() if is_quiet and _is_as_planned(listing)}
     tx.listings.request_again(quiet)
-    for listing in _requested(tx, listing_ids - quiet):
+    for listing in _requested(
+        tx, [current.get(id, Listing(id, None, None, 0, 0)) for id in listing_ids - quiet]
+    ):
         held: HeldListing = {**(listing.held or {})}
         if accept_deletes:
             held["accepted"] = True
@@ -72,18 +74,19 @@ def _is_as_planned(listing: Listing) -> bool:
     return not listing.is_open and not (listing.held and listing.held.get("awaited"))
 
 
-def _requested(tx: Tx, ids: Collection[bytes]) -> Iterator[Listing]:
+def _locked_listings(tx: Tx, ids: Iterable[bytes]) -> dict[bytes, Listing]:
+    """The listings, which no other transaction changes before this one ends."""
+    tx.queue.lock()  # before the listings: reports take the two in this order
+    return tx.listings.locked(ids)
+
+
+def _requested(tx: Tx, current: Collection[Listing]) -> Iterator[Listing]:
     tasks = {
-        _key(listing.id, listing.requested): listing.id
-        for listing in tx.listings.get(ids).values()
-        if listing.is_open
+        _key(listing.id, listing.requested): listing.id for listing in current if listing.is_open
     }
     long_polls.end(tx, tasks)
     started = _started(tx, tasks)
-    # Behind the lock of the queue: reports take the two in this order
-    locked = tx.listings.locked(ids)
-    for id in ids:
-        listing = locked.get(id, Listing(id, None, None, 0, 0))
+    for listing in current:
         yield replace(
             listing, requested=(listing.requested if listing.id in started else listing.served) + 1
         )
@@ -106,15 +109,15 @@ def request_taken_up(
         for n in sources(after, after.order)
         if n.listing not in live and n.read.refresh_s is not None
     ]
-    current = tx.listings.get(n.listing for n in taken_up)
-    for listing in _requested(tx, current):
+    current = _locked_listings(tx, [n.listing for n in taken_up]) if taken_up else {}
+    for listing in _requested(tx, current.values()):
         tx.listings.put(replace(listing, held={**(listing.held or {}), "awaited": True}))
     return len(current)
 
 
 def ask(tx: Tx, id: bytes) -> None:
     """Ask for another listing of a location that has been listed before."""
-    for listing in _requested(tx, tx.listings.get([id])):
+    for listing in _requested(tx, _locked_listings(tx, [id]).values()):
         tx.listings.put(listing)
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
-from operator import attrgetter
+from dataclasses import asdict, fields, is_dataclass
+from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -22,6 +22,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -72,10 +73,14 @@ class Record(Generic[T]):
         self._fields = tuple(stored)
         self._names = tuple(column.name for column in stored.values())
         self._values_of = attrgetter(*self._fields)
-        self._columns_of = attrgetter(*self._names)
+        self._is_by_place = len(stored) == len(hints) and not any(
+            field.kw_only for field in fields(cast("Any", kind))
+        )
+        # By the names of a row's columns: places cost a fifth of what names cost
+        self._pickers: dict[tuple[str, ...], Callable[[Row[Any]], tuple[Any, ...]]] = {}
         packed = [field for field, column in stored.items() if _is_json(column, hints[field])]
         self._encoders = [(stored[field].name, _encoder(stored[field])) for field in packed]
-        self._decoders = [(field, _decoder(hints[field])) for field in packed]
+        self._decoders = [(self._fields.index(field), _decoder(hints[field])) for field in packed]
 
     def to_row(self, stored: T) -> dict[str, Any]:
         """The columns of the value's fields."""
@@ -91,11 +96,20 @@ class Record(Generic[T]):
 
     def from_row(self, row: Row[Any], **others: Any) -> T:
         """The value of a row. `others`: fields to use in place of their columns."""
-        values = dict(zip(self._fields, self._columns_of(row), strict=True)) | others
-        for field, decode in self._decoders:
-            if field not in others and values[field] is not None:
-                values[field] = decode(json.loads(values[field]))
-        return self._kind(**values)
+        values = list(self._picker(row._fields)(row))
+        for place, decode in self._decoders:
+            if values[place] is not None and self._fields[place] not in others:
+                values[place] = decode(json.loads(values[place]))
+        if self._is_by_place and not others:
+            return self._kind(*values)
+        return self._kind(**dict(zip(self._fields, values, strict=True)) | others)
+
+    def _picker(self, names: tuple[str, ...]) -> Callable[[Row[Any]], tuple[Any, ...]]:
+        """Takes the columns of the fields out of a row with columns of these names."""
+        picker = self._pickers.get(names)
+        if picker is None:
+            picker = self._pickers[names] = itemgetter(*map(names.index, self._names))
+        return picker
 
 
 def _is_json(column: Column[Any], hint: Any) -> bool:

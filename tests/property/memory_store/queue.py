@@ -49,6 +49,9 @@ class MemoryPart:
 class MemoryQueue(MemoryPart):
     _next_us = 0
 
+    def lock(self) -> None:
+        """One transaction is open at a time."""
+
     def jobs(self, digests: Iterable[bytes]) -> dict[bytes, StoredJob]:
         return pick(self._space.jobs, digests)
 

@@ -539,8 +539,9 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
         "condemn files loose_outputs"
     ),
     "queue": (
-        "jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding branches_of tasks backlog "
-        "claim wait_until waiting_attempts attempts extend finish fail release end_attempt retry"
+        "lock jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding "
+        "branches_of tasks backlog claim wait_until waiting_attempts attempts extend finish fail release "
+        "end_attempt retry"
     ),
     "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",
     "drivers": "drop=drop_drivers",

@@ -7,7 +7,7 @@ import pytest
 from controlplane.core.compile.nodes import Source
 from controlplane.core.explain.cause_sentences import of_objects
 from controlplane.core.explain.steps import Differences
-from controlplane.core.plan.slice_readers import SliceReaders, slice_readers, topics
+from controlplane.core.plan.slice_readers import SliceReaders, slice_readers, topics_of
 from tests.unit.dataflow.test_event_time import compiled
 
 TEXT = """\
@@ -30,7 +30,7 @@ LARGE = 'large: {transform: {sql: "SELECT id, at FROM orders WHERE id > 10"}}'
 
 def readers(text: str, offered: str = "") -> SliceReaders:
     desired = compiled(text)
-    [source] = topics(desired)
+    [source] = topics_of(desired.nodes)
     return slice_readers(desired, source, {offered: "feed"} if offered else {})
 
 

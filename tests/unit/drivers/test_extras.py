@@ -44,7 +44,7 @@ ASKED = {
         (
             "obstore obstore.exceptions obstore.store",
             "from dataplane.storage.source_stores import StoreAccess, open_root;"
-            " open_root('s3://bucket', StoreAccess.of({}))",
+            " open_root('s3://bucket', StoreAccess())",
         ),
     ],
     "hdfs": [
