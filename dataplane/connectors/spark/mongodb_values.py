@@ -1,0 +1,100 @@
+"""Values of MongoDB's documents under the declared schema.
+
+MongoDB's connector guesses a schema from 1,000 documents, and cuts values to it: 1.5 is 1 in a
+BIGINT, and a date is a number. It writes each number and each date in full as a text. So these are
+read as texts, and become values here, exactly or as an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    NumericType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from dataplane.connectors.files.casting import holds, is_same
+from dataplane.connectors.files.numbers import is_held
+from dataplane.fragments.content import quoted
+
+FORMATS = frozenset({"mongodb", "com.mongodb.spark.sql.connector.mongotableprovider"})
+SHOWN = 200  # characters of a value in an error
+_TIMES = (DateType, TimestampType, TimestampNTZType)
+
+
+def read_schema(schema: StructType) -> StructType:
+    """The schema that the connector reads with: numbers and times are texts."""
+    return StructType([StructField(f.name, _read_type(f.dataType)) for f in schema])
+
+
+def _read_type(kind: DataType) -> DataType:
+    match kind:
+        case StructType():
+            return read_schema(kind)
+        case ArrayType():
+            return ArrayType(_read_type(kind.elementType))
+        case MapType():
+            return MapType(kind.keyType, _read_type(kind.valueType))
+        case _:
+            return StringType() if isinstance(kind, (NumericType, *_TIMES)) else kind
+
+
+def declared_columns(schema: StructType) -> list[Column]:
+    """The columns of the schema, from rows of `read_schema`."""
+    return [_declared(F.col(quoted(f.name)), f.dataType, f.name).alias(f.name) for f in schema]
+
+
+def _declared(value: Column, kind: DataType, place: str) -> Column:
+    match kind:
+        case StructType():
+            fields = [
+                _declared(value[f.name], f.dataType, f"{place}.{f.name}").alias(f.name)
+                for f in kind
+            ]
+            return F.when(value.isNotNull(), F.struct(*fields))
+        case ArrayType():
+            return F.transform(value, _element(kind.elementType, f"{place}[]"))
+        case MapType():
+            convert = _element(kind.valueType, f"{place}[]")
+            return F.transform_values(value, lambda _, element: convert(element))
+        case _:
+            return _exact(value, kind, place) if _read_type(kind) != kind else value
+
+
+def _element(kind: DataType, place: str) -> Callable[[Column], Column]:
+    return lambda element: _declared(element, kind, place)
+
+
+def _exact(text: Column, kind: DataType, place: str) -> Column:
+    """The value of a text. An error if the type does not hold it."""
+    message = f"{place} is {kind.simpleString()} in the schema, which does not hold "
+    refused = F.raise_error(F.concat(F.lit(message), F.substring(text, 1, SHOWN))).cast(kind)
+    if isinstance(kind, IntegralType):
+        text = F.regexp_replace(text, r"\.0$", "")  # the shell writes whole numbers as doubles
+    value = text.try_cast(kind)
+    return F.when(text.isNull() | _holds(text, value, kind), value).otherwise(refused)
+
+
+def _holds(text: Column, value: Column, kind: DataType) -> Column:
+    is_exact = value.isNotNull()
+    if isinstance(kind, FloatType | DoubleType):
+        is_exact &= is_held(text, kind.simpleString(), {})
+    if not holds(StringType(), kind):
+        is_exact &= is_same(text, value, StringType(), kind)
+    if isinstance(kind, _TIMES):
+        is_exact &= text.rlike(r"\d-\d")  # a number is no year
+    return is_exact
