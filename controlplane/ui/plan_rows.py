@@ -48,16 +48,16 @@ def of_plan(plan: PlanAnswer) -> list[PlanRow]:
     return [_row(name, items, marks.get(name, "")) for name, items in by_dataset.items()]
 
 
-class Obstacle(TypedDict):
+class PlanObstacle(TypedDict):
     """Why something does not run, and the `command` that helps, or ""."""
 
     sentence: str
     command: str
 
 
-def obstacles(plan: PlanAnswer) -> list[Obstacle]:
+def obstacles(plan: PlanAnswer) -> list[PlanObstacle]:
     """Dataflows that do not compile, sources that were not listed, datasets that failed."""
-    waits: list[Obstacle] = [
+    waits: list[PlanObstacle] = [
         {"sentence": f"{broken['dataflow']}: {broken['sentence']}", "command": ""}
         for broken in plan.get("not_compiled", ())
     ]

@@ -58,21 +58,21 @@ def declared_columns(schema: StructType) -> list[Column]:
     return [_declared(F.col(quoted(f.name)), f.dataType, f.name).alias(f.name) for f in schema]
 
 
-def _declared(value: Column, kind: DataType, place: str) -> Column:
+def _declared(column: Column, kind: DataType, place: str) -> Column:
     match kind:
         case StructType():
             fields = [
-                _declared(value[f.name], f.dataType, f"{place}.{f.name}").alias(f.name)
+                _declared(column[f.name], f.dataType, f"{place}.{f.name}").alias(f.name)
                 for f in kind
             ]
-            return F.when(value.isNotNull(), F.struct(*fields))
+            return F.when(column.isNotNull(), F.struct(*fields))
         case ArrayType():
-            return F.transform(value, _element(kind.elementType, f"{place}[]"))
+            return F.transform(column, _element(kind.elementType, f"{place}[]"))
         case MapType():
             convert = _element(kind.valueType, f"{place}[]")
-            return F.transform_values(value, lambda _, element: convert(element))
+            return F.transform_values(column, lambda _, element: convert(element))
         case _:
-            return _exact(value, kind, place) if _read_type(kind) != kind else value
+            return _exact(column, kind, place) if _read_type(kind) != kind else column
 
 
 def _element(kind: DataType, place: str) -> Callable[[Column], Column]:
@@ -85,16 +85,16 @@ def _exact(text: Column, kind: DataType, place: str) -> Column:
     refused = F.raise_error(F.concat(F.lit(message), F.substring(text, 1, SHOWN))).cast(kind)
     if isinstance(kind, IntegralType):
         text = F.regexp_replace(text, r"\.0$", "")  # the shell writes whole numbers as doubles
-    value = text.try_cast(kind)
-    return F.when(text.isNull() | _holds(text, value, kind), value).otherwise(refused)
+    converted = text.try_cast(kind)
+    return F.when(text.isNull() | _holds(text, converted, kind), converted).otherwise(refused)
 
 
-def _holds(text: Column, value: Column, kind: DataType) -> Column:
-    is_exact = value.isNotNull()
+def _holds(text: Column, converted: Column, kind: DataType) -> Column:
+    is_exact = converted.isNotNull()
     if isinstance(kind, FloatType | DoubleType):
         is_exact &= is_held(text, kind.simpleString(), {})
     if not holds(StringType(), kind):
-        is_exact &= is_same(text, value, StringType(), kind)
+        is_exact &= is_same(text, converted, StringType(), kind)
     if isinstance(kind, _TIMES):
         is_exact &= text.rlike(r"\d-\d")  # a number is no year
     return is_exact
