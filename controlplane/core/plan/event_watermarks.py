@@ -46,11 +46,11 @@ def times_at(case: ReadCase, root: bytes) -> Deciding[EventTimes | None]:
     if present is not None and present.column == rule.column:
         base, before = present, case.root
     [changes] = yield from lookups.diffs([(before, root)])
-    # A newest time cannot be taken back: all slices are looked at again.
-    if any(change.before is not None for change in with_other_rows(changes)):
-        base = EventTimes(rule.column)
-        [changes] = yield from lookups.diffs([(tree.EMPTY_ROOT, root)])
     removed = [change.before for change in changes if change.before is not None]
+    # A newest time cannot be taken back: all slices are looked at again.
+    if removed and any(change.before is not None for change in with_other_rows(changes)):
+        base, removed = EventTimes(rule.column), []
+        [changes] = yield from lookups.diffs([(tree.EMPTY_ROOT, root)])
     rolled_up = yield from _plus(case, EventTimes(rule.column), removed)
     added = [change.after for change in changes if change.after is not None]
     times = yield from _plus(case, base, added)
@@ -60,7 +60,7 @@ def times_at(case: ReadCase, root: bytes) -> Deciding[EventTimes | None]:
 
 def _plus(case: ReadCase, times: EventTimes, entries: Iterable[tree.Entry]) -> Deciding[EventTimes]:
     """With the times of these partitions. Memory lacks those that are united in this pass."""
-    unions = case.planning.unions.get(case.node.maker, {})
+    unions = case.planning.unions_of(case.node.maker)
     for batch in file_batches(entries, CHUNK):
         ids = [part.fragment for part in batch]
         new = [unions[id].fragment for id in ids if id in unions]

@@ -141,6 +141,8 @@ def traces_with(earlier_keys: Mapping[bytes, bytes]) -> Lookup[Trace]:
         key_of = {
             earlier_keys[key]: key for key in keys if key not in traces and key in earlier_keys
         }
+        if not key_of:
+            return traces
         earlier = yield from lookups.traces(sorted(key_of))
         return traces | {key_of[key]: trace for key, trace in earlier.items() if key in key_of}
 

@@ -44,12 +44,10 @@ def of_branch(ctx: Context, branch: str) -> list[OpenProblem]:
             facts, decisions, data_age.of_snapshot(facts, decisions), offers_of(facts)
         )
         problems = [
-            *(
-                _problem(broken["dataflow"], "failed", broken["sentence"])
-                for broken in not_compiled(ctx, facts)
-            ),
-            *gathering.problems(),
+            _problem(broken["dataflow"], "failed", broken["sentence"])
+            for broken in not_compiled(ctx, facts)
         ]
+        problems += gathering.problems()
     return sorted(problems, key=lambda problem: (ORDER.index(problem["kind"]), problem["name"]))
 
 

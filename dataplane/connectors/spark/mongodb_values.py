@@ -8,6 +8,7 @@ read as texts, and become values here, exactly or as an error.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -21,13 +22,13 @@ from pyspark.sql.types import (
     MapType,
     NumericType,
     StringType,
-    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
 from dataplane.connectors.files.casting import holds, is_same
+from dataplane.connectors.files.json_texts import with_leaves
 from dataplane.connectors.files.numbers import is_held
 from dataplane.fragments.content import quoted
 
@@ -38,19 +39,13 @@ _TIMES = (DateType, TimestampType, TimestampNTZType)
 
 def read_schema(schema: StructType) -> StructType:
     """The schema that the connector reads with: numbers and times are texts."""
-    return StructType([StructField(f.name, _read_type(f.dataType)) for f in schema])
+    read_type = with_leaves(schema, lambda leaf: StringType() if _is_text(leaf) else leaf)
+    return cast("StructType", read_type)
 
 
-def _read_type(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return read_schema(kind)
-        case ArrayType():
-            return ArrayType(_read_type(kind.elementType))
-        case MapType():
-            return MapType(kind.keyType, _read_type(kind.valueType))
-        case _:
-            return StringType() if isinstance(kind, (NumericType, *_TIMES)) else kind
+def _is_text(leaf: DataType) -> bool:
+    """Whether the connector reads it as a text."""
+    return isinstance(leaf, (NumericType, *_TIMES))
 
 
 def declared_columns(schema: StructType) -> list[Column]:
@@ -72,7 +67,7 @@ def _declared(column: Column, kind: DataType, place: str) -> Column:
             convert = _element(kind.valueType, f"{place}[]")
             return F.transform_values(column, lambda _, element: convert(element))
         case _:
-            return _exact(column, kind, place) if _read_type(kind) != kind else column
+            return _exact(column, kind, place) if _is_text(kind) else column
 
 
 def _element(kind: DataType, place: str) -> Callable[[Column], Column]:

@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.cli import views
+from controlplane.cli.output import Lines
 from controlplane.ui import plan_pages
 from controlplane.ui.page_rendering import environment
 from controlplane.ui.side_by_side import Side, hunks
@@ -239,3 +241,7 @@ def test_a_dataflow_that_does_not_compile_is_a_reason_that_nothing_runs(tmp_path
         assert broken["dataflow"] == "broken"
         assert "Nothing would run: broken: this dataflow does not compile" in html
         assert "Nothing would run.<" not in html
+        (text,) = views.plan(plan)
+        assert isinstance(text, Lines)
+        assert text.lines[0] == "nothing would run"
+        assert any(line.startswith("failed: broken: this dataflow") for line in text.lines)
