@@ -238,7 +238,7 @@ def plan(value: PlanAnswer) -> View:
     sources = (*source_views.lines(value["sources"]), *held(value), *_failed(value))
     sources += tuple(plan_views.driver_lines(value))
     if not value["items"]:
-        if value.get("failed"):
+        if value.get("failed") or value.get("not_compiled"):
             return [Lines(("nothing would run", *sources))]
         is_known = not any(source["problem"] for source in value["sources"])
         return [
@@ -297,6 +297,9 @@ def held(value: PlanAnswer) -> Iterator[str]:
 
 
 def _failed(value: PlanAnswer) -> Iterator[str]:
+    """Dataflows and datasets of which nothing runs before an edit or a retry."""
+    for broken in value.get("not_compiled") or ():
+        yield f"failed: {broken['dataflow']}: {broken['sentence']}"
     for failure in value.get("failed") or ():
         yield f"failed: {failure['sentence']}: {failure['command']}"
 

@@ -34,6 +34,7 @@ from controlplane.ui.plan_rows import PlanRow
 
 DRAFT_BYTES = 4_500_000  # below what the API takes at all
 ITEMS = 100
+OBSTACLES = 50
 BASIS: TypeAdapter[PlanBasis] = TypeAdapter(PlanBasis)
 MOVED = 409
 LONGEST_SHOWN = 4_000  # characters of a command
@@ -165,6 +166,7 @@ def _shown(page_request: PageRequest, page: PlanPage) -> Mapping[str, Any]:
     drawn = {
         "g": drawing,
         "anchors": _anchors(drawing, page),
+        "obstacles": plan_rows.obstacles(plan)[:OBSTACLES] if plan else [],
         "signs": plan_rows.SIGNS,
         "worst": views.WORST_FIRST,
     }

@@ -48,6 +48,31 @@ def of_plan(plan: PlanAnswer) -> list[PlanRow]:
     return [_row(name, items, marks.get(name, "")) for name, items in by_dataset.items()]
 
 
+class PlanObstacle(TypedDict):
+    """Why something does not run, and the `command` that helps, or ""."""
+
+    sentence: str
+    command: str
+
+
+def obstacles(plan: PlanAnswer) -> list[PlanObstacle]:
+    """Dataflows that do not compile, sources that were not listed, datasets that failed."""
+    waits: list[PlanObstacle] = [
+        {"sentence": f"{broken['dataflow']}: {broken['sentence']}", "command": ""}
+        for broken in plan.get("not_compiled", ())
+    ]
+    waits += [
+        {"sentence": f"{source['dataset']}: {source['problem']}", "command": ""}
+        for source in plan["sources"]
+        if source["problem"]
+    ]
+    waits += [
+        {"sentence": failed["sentence"], "command": failed["command"]}
+        for failed in plan.get("failed", ())
+    ]
+    return waits
+
+
 def _marks(plan: PlanAnswer) -> dict[str, Mark]:
     """Components that an edit adds, changes or removes. A change of words alone is none."""
     marks: dict[str, Mark] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dataplane.contract.encoding import Encoded, digest
@@ -56,6 +56,12 @@ def fragment_id(
     return digest(
         "fragment/2", schema=encoded(schema), content=tuple(content), measured=tuple(measured)
     )
+
+
+def union_id(schema: Schema, content: Content, parts: Iterable[bytes]) -> bytes:
+    """The rows of several fragments as one, each with event times of its own. `parts`: their
+    ids."""
+    return digest("fragment/3", schema=encoded(schema), content=tuple(content), parts=list(parts))
 
 
 def pack_id(schema: Schema, content: Content) -> bytes:

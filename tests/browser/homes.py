@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from controlplane.operations.desired import blueprints, controls
 from tests.unit.expectations.world import World
 from tests.unit.ui.test_budget import components
-from tests.unit.ui.world import Pages, compute, lead, pages, publish, served
+from tests.unit.ui.world import Pages, break_text, compute, lead, pages, publish, served
 
 # Of a dataflow: a task that fails and what waits for it, a location that is not there
 RISKY = """\
@@ -50,21 +49,11 @@ def troubled(home: Path) -> Iterator[Pages]:
         sent = blueprints.SentBlueprint("/lost.yaml", LEFT_OUT, {})
         blueprints.apply(world.ctx, "main", [sent])
         world.settle()
-        break_text(filled, "lost")
+        break_text(filled, "lost", ("dear", "gone"))
         for path in sorted((home / "orders").iterdir())[:50]:
             path.unlink()
         world.settle()
         yield filled
-
-
-def break_text(home: Pages, flow: str) -> None:
-    """Stores a text that this version refuses, as one of an older version could be."""
-    with home.world.store.begin() as tx:
-        revision = tx.blueprints.revisions("main")[flow]
-        broken = replace(
-            revision, number=revision.number + 1, text=revision.text.replace("dear", "gone")
-        )
-        tx.blueprints.put(broken, revision.number)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -27,10 +28,12 @@ from tests.servers.kafka import Kafka
 
 ORDERS = (
     'dataflow: shop\ncomponents:\n  orders: {{read: {{connector: kafka, servers: "{servers}", '
-    'topic: rolled, schema: "id INT", refresh: continuous}}}}\n'
+    'topic: rolled, schema: "id INT, at TIMESTAMP", event_time: {{column: at, delay: 1m}}, '
+    "refresh: continuous}}}}\n"
 )
 TOTAL = '  total: {transform: {sql: "SELECT count(*) AS n, sum(id) AS ids FROM orders"}}\n'
 SLICES = 6  # before the roll-up
+START = datetime(2026, 1, 1, tzinfo=UTC)  # of event times, a second for each message
 
 
 class Messages(threading.Thread):
@@ -44,7 +47,9 @@ class Messages(threading.Thread):
 
     def run(self) -> None:
         for id in count():
-            self._producer.produce("rolled", b'{"id": %d}' % id, partition=id % 2)
+            at = START + timedelta(seconds=id)
+            message = json.dumps({"id": id, "at": at.isoformat()})
+            self._producer.produce("rolled", message, partition=id % 2)
             assert self._producer.flush() == 0
             self.sent = id + 1
             if self.is_over.wait(0.05):
@@ -75,6 +80,14 @@ def keys(store: Store) -> list[str]:
     with store.read() as tx:
         state = tx.states.newest("main")["shop.orders"]
         return [entry.key for entry in tree.scan(tx.nodes, state.root)]
+
+
+def newest_ids(store: Store) -> list[int]:
+    """By the event times that the dataset has, for each partition of the topic."""
+    with store.read() as tx:
+        times = tx.states.newest("main")["shop.orders"].inputs["objects"].times
+    assert times is not None
+    return sorted(time.newest_us // 1_000_000 - int(START.timestamp()) for time in times.newest)
 
 
 def removed_rows(table: str) -> list[str]:
@@ -113,6 +126,7 @@ def test_slices_of_a_busy_topic_are_rolled_up(tmp_path: Path, kafka: Kafka) -> N
                 lambda: "messages are missing",
             )
             assert sorted(row["id"] for row in served.rows("orders")) == ids
+            assert newest_ids(later) == ids[-2:]
             assert served.work() == int(keys(later)[-1]), "each slice is one task, a span is none"
             workspace.write("shop.yaml", ORDERS.format(servers=kafka.servers) + TOTAL)
             workspace.ask("apply", "shop.yaml")

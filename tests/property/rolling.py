@@ -29,7 +29,7 @@ from tests.property.engine import Fault, Faults, Work
 from tests.property.late_model import BASE_S
 from tests.property.memory_store.store import MEMORY
 from tests.property.model import Columns, Row
-from tests.property.streams import StreamWorld
+from tests.property.streams import StreamWorld, closed_rows, expected_watermark, rows_ahead
 from tests.property.world import no_faults
 
 FEWEST = 3  # slices in a span
@@ -39,6 +39,9 @@ DEV = "dev"
 TIMES = "SELECT t FROM named WHERE t > 0"  # two slices may have equal rows
 TOTAL = "SELECT _p, count(*) AS n FROM named GROUP BY _p"
 BY_HOUR = "SELECT t, _p, o FROM named"
+MESSAGES = "SELECT * FROM orders_messages"  # of slices with `late`
+CLOSED = "SELECT t, _partition AS _p, _offset AS o FROM orders"
+DELAY, IDLE = 30, 60  # minutes
 TEXT = """\
 dataflow: a
 components:
@@ -50,6 +53,14 @@ components:
       schema: t TIMESTAMP_NTZ
       refresh: manual
       on_bad_record: {bad}
+      event_time: {{column: t, delay: {delay}m, idle: {idle}m}}
+      late: {late}
+  closed:
+    transform:
+      sql: {closed}
+      inputs: {{orders: by}}
+      partition_by: [{{t: hour}}]
+      emit: final
   named: {{transform: {{sql: "{named}"}}}}
   times: {{transform: {{sql: "{times}"}}}}
   total: {{transform: {{sql: "{total}"}}}}
@@ -109,6 +120,7 @@ class RollWorld(StreamWorld):
         )
         self.plus = {MAIN: 0}  # what the texts of branches add to offsets
         self.rolled_up = 0  # slices
+        self.flows_applied: tuple[str, ...] = ("a", "b")
         self.engine.log = {p: [] for p in range(PARTITIONS)}
 
     def _clock(self) -> float:
@@ -121,14 +133,21 @@ class RollWorld(StreamWorld):
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def apply(self, branch: str = MAIN, plus: int = 0, bad: str = "drop") -> None:  # type: ignore[override]  # one text
+    def apply(  # type: ignore[override]  # one text
+        self, branch: str = MAIN, plus: int = 0, bad: str = "drop", late: str = "correct"
+    ) -> None:
         self.plus[branch] = plus
-        text = TEXT.format(bad=bad, named=named(plus), times=TIMES, total=TOTAL, by_hour=BY_HOUR)
-        for sql in (named(plus), TIMES, TOTAL, BY_HOUR):
+        queries = {"named": named(plus), "times": TIMES, "total": TOTAL, "by_hour": BY_HOUR}
+        queries["closed"] = CLOSED
+        text = TEXT.format(bad=bad, late=late, delay=DELAY, idle=IDLE, **queries)
+        for sql in (*queries.values(), MESSAGES):
             self.canonical[sql] = sql
-        other = OTHER.format(bad=bad, named=named(plus))
-        sent = [("/a.yaml", text), ("/b.yaml", other)]
-        blueprints.apply(self.ctx, branch, [blueprints.SentBlueprint(*of, {}) for of in sent])
+        texts = {"a": text, "b": OTHER.format(bad=bad, named=named(plus))}
+        sent = [
+            blueprints.SentBlueprint(f"/{flow}.yaml", texts[flow], {})
+            for flow in self.flows_applied
+        ]
+        blueprints.apply(self.ctx, branch, sent)
 
     def create_branch(self, plus: int) -> None:
         with self.store.begin() as tx:
@@ -141,7 +160,7 @@ class RollWorld(StreamWorld):
         self.engine.now = int(self._now) // 60
         for times in self.engine.log.values():
             for _ in range(self.chance.randrange(4)):
-                times.append(self.engine.now - self.chance.choice([0, 0, 5, 90]))
+                times.append(self.engine.now - self.chance.choice([0, 0, 5, 90] * 5 + [-500]))
 
     def list_and_run(self, faults: Faults = no_faults) -> None:
         controls.refresh(self.ctx, MAIN, None)
@@ -197,13 +216,20 @@ class RollWorld(StreamWorld):
 
     def check(self) -> None:
         listed = self._listed_rows()
+        watermark = expected_watermark(self.engine, IDLE, DELAY)
+        log = {p: [t for t, of, _ in listed if of == p] for p in range(PARTITIONS)}
+        closed = closed_rows(log, watermark)
+        times = self.state("orders").inputs["objects"].times
+        assert times is not None
+        assert times.ahead == rows_ahead(self.engine)
         for branch, plus in self.plus.items():
             rows = Counter((t, p, o + plus) for t, p, o in listed)
-            for flow in ("a", "b"):
+            for flow in self.flows_applied:
                 read = self.rows_in(branch, f"{flow}.orders", ("t", "_partition", "_offset"))
                 assert read == Counter(listed)
                 assert self.rows_in(branch, f"{flow}.named", ("t", "_p", "o")) == rows
             assert self.rows_in(branch, "a.by_hour", ("t", "_p", "o")) == rows
+            assert self.rows_in(branch, "a.closed", ("t", "_p", "o")) == closed
             assert self.rows_in(branch, "a.times", ("t",)) == Counter((t,) for t, _, _ in listed)
             totals = Counter(p for _, p, _ in listed)
             assert self.rows_in(branch, "a.total", ("_p", "n")) == Counter(totals.items())

@@ -190,6 +190,32 @@ class StreamWorld(World):
         return Counter(row for f in fragments for row in f.under(columns))
 
 
+def expected_watermark(engine: StreamEngine, idle: int | None, delay: int) -> int | None:
+    """The watermark in minutes, from each message that was listed."""
+    newest: dict[int, int] = {}
+    seen: dict[int, int] = {}
+    for ranges, minute in zip(engine.slices, engine.listed, strict=True):
+        for of in ranges:
+            times = [t for t in engine.log[of.partition][of.first : of.end] if t is not None]
+            counted = [t for t in times if t <= minute + HOUR]
+            if counted:
+                newest[of.partition] = max(newest.get(of.partition, counted[0]), *counted)
+                seen[of.partition] = minute
+    last = max(seen.values(), default=0)
+    active = [newest[p] for p, at in seen.items() if idle is None or last - at <= idle]
+    return min(active) - delay if active else None
+
+
+def rows_ahead(engine: StreamEngine) -> int:
+    """How many of the listed messages are of more than an hour after their listing."""
+    return sum(
+        t is not None and t > minute + HOUR
+        for ranges, minute in zip(engine.slices, engine.listed, strict=True)
+        for of in ranges
+        for t in engine.log[of.partition][of.first : of.end]
+    )
+
+
 QUERIES = (
     "SELECT t, _partition AS p, _offset AS o FROM orders",
     "SELECT t, p, o FROM hours",

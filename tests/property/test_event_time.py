@@ -17,7 +17,7 @@ from controlplane.operations.planning.snapshot import desired
 from dataplane.contract.kinds import DRIVER_KINDS, Kind
 from tests.property.engine import Fault, Faults
 from tests.property.late_model import BASE_S, MINUTE_US
-from tests.property.streams import HOUR, StreamWorld, closed_rows
+from tests.property.streams import HOUR, StreamWorld, closed_rows, expected_watermark
 from tests.property.world import BRANCH, no_faults
 from tests.slices import sliced
 
@@ -50,22 +50,6 @@ def committed(world: StreamWorld) -> dict[int, list[int | None]]:
     return {of.partition: world.engine.log[of.partition][: of.end] for of in last}
 
 
-def expected(world: StreamWorld, idle: int | None, delay: int) -> int | None:
-    """The watermark in minutes, from each message that was listed."""
-    newest: dict[int, int] = {}
-    seen: dict[int, int] = {}
-    for ranges, listed in zip(world.engine.slices, world.engine.listed, strict=True):
-        for of in ranges:
-            times = [t for t in world.engine.log[of.partition][of.first : of.end] if t is not None]
-            counted = [t for t in times if t <= listed + HOUR]
-            if counted:
-                newest[of.partition] = max(newest.get(of.partition, counted[0]), *counted)
-                seen[of.partition] = listed
-    last = max(seen.values(), default=0)
-    active = [newest[p] for p, at in seen.items() if idle is None or last - at <= idle]
-    return min(active) - delay if active else None
-
-
 def watermark(world: StreamWorld, name: str) -> float | None:
     state = world.state(name)
     with world.store.read() as tx:
@@ -92,7 +76,7 @@ def add(world: StreamWorld, chance: random.Random, partitions: list[int]) -> Non
 
 
 def check(world: StreamWorld, idle: int | None = None, delay: int = DELAY) -> None:
-    wanted = expected(world, idle, delay)
+    wanted = expected_watermark(world.engine, idle, delay)
     assert watermark(world, "orders") == wanted
     assert watermark(world, "hours") == wanted
     rows = closed_rows(committed(world), wanted)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core import tree
 from controlplane.core.model.addresses import Generation
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.roll_ups import is_span
@@ -129,8 +130,11 @@ def test_a_branch_from_before_a_roll_up_computes_nothing_again(tmp_path: Path) -
 
 def test_lost_files_of_a_span_are_made_again(tmp_path: Path) -> None:
     world = rolled(tmp_path)
-    path = min(world.lake.sizes("default/a/orders"))
-    world.lake.delete_prefix(path.rpartition("/")[0])
+    with world.store.read() as tx:
+        entries = tree.scan(tx.nodes, world.state("orders").root)
+        span = next(entry for entry in entries if is_span(entry.key))
+        [fragment] = tx.traces.fragments([span.fragment]).values()
+    world.lake.delete_prefix(fragment.files[0]["path"].rpartition("/")[0])
     # The fragment of a slice, and that of its span
     assert repair(world.store, world.ctx.namespace, world.lake).fragments == 2
     world.run()
@@ -138,6 +142,21 @@ def test_lost_files_of_a_span_are_made_again(tmp_path: Path) -> None:
     assert len(world.read_spans()) == 1
     files = fsck.fsck(world.store, world.ctx.namespace, world.lake)
     assert {finding.code for finding in files} == {"fragment-not-stored"}  # in old generations
+
+
+def test_slices_that_were_read_for_late_rows_are_united(tmp_path: Path) -> None:
+    world = RollWorld(tmp_path, random.Random(8))
+    world.flows_applied = ("a",)
+    world.apply(late="drop")
+    slices_of_an_hour(world)
+    assert world.roll_up() == 0, "late rows are looked for in each slice"
+    world.apply()
+    world.list_and_run()
+    assert world.roll_up()
+    world.run()
+    world.check()
+    assert world.read_spans() == []
+    assert any(map(is_span, world.keys("orders")))
 
 
 def test_a_rollback_to_slices_and_back(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
@@ -35,7 +37,7 @@ BSON = "org.mongodb:bson:5.1.4"
 CONNECTOR = "org.mongodb.spark:mongo-spark-connector_2.13:10.5.0"
 PARTITIONER = "com.mongodb.spark.sql.connector.read.partitioner.SinglePartitionPartitioner"
 SECRET = "hunter2-4711"
-COLUMNS = [("day", "string"), ("n", "long")]
+COLUMNS = {"day": "string", "n": "long"}
 
 
 @pytest.fixture(scope="module")
@@ -72,20 +74,26 @@ def job_of(*packages: str, **options: str) -> dict[str, Any]:
     }
 
 
-def tasks_of(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """A task for each partition."""
+def struct(columns: dict[str, Any]) -> dict[str, Any]:
     fields = [
-        {"name": name, "type": type, "nullable": True, "metadata": {}} for name, type in COLUMNS
+        {"name": name, "type": type, "nullable": True, "metadata": {}}
+        for name, type in columns.items()
     ]
-    columns = {"type": "struct", "fields": fields}
+    return {"type": "struct", "fields": fields}
+
+
+def tasks_of(job: dict[str, Any], columns: dict[str, Any] = COLUMNS) -> list[dict[str, Any]]:
+    """A task for each partition."""
     return [
-        {"columns": columns, "objects": part["objects"]}
+        {"columns": struct(columns), "objects": part["objects"]}
         for part in partitions(cast("ListJob", job))
     ]
 
 
-def outcome(folders: Folders, job: dict[str, Any]) -> list[TaskResult]:
-    return perform(folders.claim("parse", job, tasks_of(job)), Orders())["results"]
+def outcome(
+    folders: Folders, job: dict[str, Any], columns: dict[str, Any] = COLUMNS
+) -> list[TaskResult]:
+    return perform(folders.claim("parse", job, tasks_of(job, columns)), Orders())["results"]
 
 
 def rows(folders: Folders, result: TaskResult) -> list[dict[str, Any]]:
@@ -105,6 +113,54 @@ def test_collections_are_read_as_they_are_at_each_run(
     unchanged, grown = outcome(folders, job_of())
     assert unchanged["content"] == east["content"]
     assert rows(folders, grown) == [{"day": "mon", "n": 3}, {"day": "mon", "n": 4}]
+
+
+def test_values_of_documents_are_exact_or_refused(
+    server: MongoServer, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADGATE_SECRET_SHOP_URI", server.uri)
+    date = {"$date": "2026-01-02T00:00:00.123Z"}
+    refused: dict[str, tuple[dict[str, Any], str]] = {
+        "cut": ({"n": 1.5}, "n is bigint in the schema, which does not hold 1.5"),
+        "dated": ({"n": date}, "does not hold 2026-01-02T00:00:00.123Z"),
+        "large": (
+            {"x": 2**53 + 1},
+            "x is double in the schema, which does not hold 9007199254740993",
+        ),
+        "nested": ({"s": {"l": [1, 2.25]}}, "s.l[] is decimal(4,1)"),
+        "numbered": ({"at": 2026}, "at is timestamp in the schema, which does not hold 2026"),
+        "timed": ({"s": {"on": date}}, "s.on is date"),
+    }
+    full = {
+        "n": 3.0,
+        "x": 1,
+        "at": date,
+        "s": {"on": {"$date": "2026-01-02T00:00:00Z"}, "l": [2.5]},
+    }
+    server.insert("full", full, {"day": "mon"})
+    for name, (document, _) in refused.items():
+        server.insert(name, document)
+    job, collections = job_of(), sorted(["full", *refused])
+    ddl = "n BIGINT, x DOUBLE, at TIMESTAMP, s STRUCT<on: DATE, l: ARRAY<DECIMAL(4,1)>>, day STRING"
+    job["settings"] |= {"row_schema": ddl, "values": collections}
+    decimals = {"type": "array", "elementType": "decimal(4,1)", "containsNull": True}
+    inner = struct({"on": "date", "l": decimals})
+    columns = {"n": "long", "x": "double", "at": "timestamp", "s": inner, "day": "string"}
+    results = dict(zip(collections, outcome(folders, job, columns), strict=True))
+    midnight = datetime(2026, 1, 2, tzinfo=UTC)
+    empty = dict.fromkeys(("n", "x", "at", "s"))
+    assert rows(folders, results.pop("full")) == [
+        {
+            "n": 3,
+            "x": 1.0,
+            "at": midnight + timedelta(milliseconds=123),
+            "s": {"on": midnight.date(), "l": [Decimal("2.5")]},
+            "day": None,
+        },
+        {**empty, "day": "mon"},
+    ]
+    for name, result in results.items():
+        assert refused[name][1] in failed(result)["message"]
 
 
 def test_a_server_that_is_away_is_an_error_without_the_secret(

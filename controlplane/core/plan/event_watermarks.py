@@ -9,7 +9,7 @@ key, and a partition is computed once, when it closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -17,6 +17,7 @@ from itertools import chain
 from controlplane.core import tree
 from controlplane.core.compile.nodes import Node, Source
 from controlplane.core.model.event_times import SECOND_US, EventTimes, Watermark
+from controlplane.core.model.roll_ups import file_batches, with_other_rows
 from controlplane.core.model.states import Consumed, PartialState, State
 from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
@@ -24,7 +25,6 @@ from controlplane.core.plan.source.read_extent import ReadCase
 from dataplane.contract.key_values import granule_text
 from dataplane.contract.keys import encode_segment
 from dataplane.contract.reach import end_of_granule, start_of_granule
-from dataplane.contract.results import MeasuredTimes
 
 CHUNK = 1_000  # fragments that are looked up together
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,25 +46,33 @@ def times_at(case: ReadCase, root: bytes) -> Deciding[EventTimes | None]:
     if present is not None and present.column == rule.column:
         base, before = present, case.root
     [changes] = yield from lookups.diffs([(before, root)])
+    removed = [change.before for change in changes if change.before is not None]
     # A newest time cannot be taken back: all slices are looked at again.
-    if any(change.before is not None for change in changes):
-        base = EventTimes(rule.column)
+    if removed and any(change.before is not None for change in with_other_rows(changes)):
+        base, removed = EventTimes(rule.column), []
         [changes] = yield from lookups.diffs([(tree.EMPTY_ROOT, root)])
-    ids = [change.after.fragment for change in changes if change.after is not None]
-    for start in range(0, len(ids), CHUNK):
-        base = base.plus((yield from _measured(ids[start : start + CHUNK])))
-    return base
+    rolled_up = yield from _plus(case, EventTimes(rule.column), removed)
+    added = [change.after for change in changes if change.after is not None]
+    times = yield from _plus(case, base, added)
+    # The newest times of slices are those of their spans, but rows count once
+    return replace(times, ahead=times.ahead - rolled_up.ahead)
+
+
+def _plus(case: ReadCase, times: EventTimes, entries: Iterable[tree.Entry]) -> Deciding[EventTimes]:
+    """With the times of these partitions. Memory lacks those that are united in this pass."""
+    unions = case.planning.unions_of(case.node.maker)
+    for batch in file_batches(entries, CHUNK):
+        ids = [part.fragment for part in batch]
+        new = [unions[id].fragment for id in ids if id in unions]
+        fragments = yield from lookups.fragments([id for id in ids if id not in unions])
+        files = chain.from_iterable(part.files for part in (*new, *fragments.values()))
+        times = times.plus(file["times"] for file in files if "times" in file)
+    return times
 
 
 def _times_of(state: State | None) -> EventTimes | None:
     objects = state.inputs.get("objects") if state is not None else None
     return objects.times if objects is not None else None
-
-
-def _measured(ids: Sequence[bytes]) -> Deciding[list[MeasuredTimes]]:
-    fragments = yield from lookups.fragments(ids)
-    files = [file for fragment in fragments.values() for file in fragment.files]
-    return [file["times"] for file in files if "times" in file]
 
 
 # --- watermarks of states ---------------------------------------------------------------------------

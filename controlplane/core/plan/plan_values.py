@@ -292,9 +292,11 @@ class Planning:
         self.unions.setdefault(dataset, {})[union.fragment.id] = union
 
     def unions_of(self, dataset: str) -> Mapping[bytes, SliceUnion]:
-        """The results that the decision about a dataset has made, by fragment."""
+        """The results that the decision about a dataset has made, by fragment; also one that is
+        being made."""
         decision = self.decisions.get(dataset)
-        return {union.fragment.id: union for union in decision.unions} if decision else {}
+        decided = {union.fragment.id: union for union in decision.unions} if decision else {}
+        return decided | self.unions.get(dataset, {})
 
     def record(self, decision: Decision) -> None:
         unions = self.unions.pop(decision.dataset, {})

@@ -66,8 +66,6 @@ def _readers(desired: Desired, dataset: str) -> Iterator[Node]:
 
 def _of_source(source: Source) -> Obstacle | None:
     name = source.dataset
-    if source.read.event_time is not None:
-        return Obstacle(f"{name} has event_time, which is measured in each slice", (name,))
     if source.declared is None and source.read.format not in FIXED:
         sentence = f"the columns of {name} are those of its registry: declare `schema`"
         return Obstacle(sentence, (name,))

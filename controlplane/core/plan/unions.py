@@ -39,7 +39,7 @@ from controlplane.core.plan import lookups
 from controlplane.core.plan.lookups import Deciding
 from controlplane.core.plan.plan_values import Planning
 from controlplane.core.plan.windows import UNDER_WAY, Hits
-from dataplane.contract.identity import EMPTY, Content, fragment_id
+from dataplane.contract.identity import EMPTY, Content, fragment_id, union_id
 
 # The results of tasks that memory lacks, and the tasks that are left
 Elsewhere: TypeAlias = tuple[Hits, dict[str, Task]]
@@ -133,18 +133,38 @@ def unrequested(spans: Mapping[S, Task]) -> Deciding[list[S]]:
     return [span for span, task in spans.items() if task.key not in under_way]
 
 
+def traces_with(earlier_keys: Mapping[bytes, bytes]) -> Lookup[Trace]:
+    """Looks up traces of tasks; of those that have none, by their earlier keys."""
+
+    def lookup(keys: Sequence[bytes]) -> Deciding[dict[bytes, Trace]]:
+        traces = dict((yield from lookups.traces(keys)))
+        key_of = {
+            earlier_keys[key]: key for key in keys if key not in traces and key in earlier_keys
+        }
+        if not key_of:
+            return traces
+        earlier = yield from lookups.traces(sorted(key_of))
+        return traces | {key_of[key]: trace for key, trace in earlier.items() if key in key_of}
+
+    return lookup
+
+
 def from_members(
-    planning: Planning, home: str, missing: Mapping[str, Task], members_of: MembersOf
+    planning: Planning,
+    home: str,
+    missing: Mapping[str, Task],
+    members_of: MembersOf,
+    lookup: Lookup[Trace] = lookups.traces,
 ) -> Deciding[Elsewhere]:
     """Unions in place of tasks of spans. `members_of`: the tasks of slices of these spans. `home`:
-    the dataset whose results they are."""
+    the dataset whose results they are. `lookup`: finds the traces of slices."""
     hits: Hits = {}
     spans = {key: task for key, task in missing.items() if is_span(key)}
     rest = iter((yield from unrequested(spans)))
     while some := list(islice(rest, SPANS_A_TIME)):
         members = yield from members_of(some)
         span_tasks = {span: (missing[span].key, tasks) for span, tasks in members.items()}
-        for span, union in (yield from united(home, span_tasks)).items():
+        for span, union in (yield from united(home, span_tasks, lookup)).items():
             assert union.trace is not None
             planning.add_union(home, union)
             hits[span] = union.trace.task, union.trace
@@ -169,11 +189,15 @@ def complete(spans: Mapping[S, SliceTasks], lookup: Lookup[R]) -> Deciding[dict[
     }
 
 
-def united(home: str, spans: Mapping[S, tuple[bytes, SliceTasks]]) -> Deciding[dict[S, SliceUnion]]:
+def united(
+    home: str,
+    spans: Mapping[S, tuple[bytes, SliceTasks]],
+    lookup: Lookup[Trace] = lookups.traces,
+) -> Deciding[dict[S, SliceUnion]]:
     """The union of each span that memory has the results of all slices of. `spans`: the key of its
     task, and the tasks of its slices."""
     slice_tasks = {span: tasks for span, (_, tasks) in spans.items()}
-    traces_by_span = yield from complete(slice_tasks, lookups.traces)
+    traces_by_span = yield from complete(slice_tasks, lookup)
     traces = chain.from_iterable(traces_by_span.values())
     outputs = {trace.outputs.get("", b"") for trace in traces}
     fragments = yield from lookups.fragments(sorted(outputs))
@@ -209,9 +233,10 @@ def _union(
     )
     content = _sum(members)
     files = tuple(chain.from_iterable(part.files for part in parts if part.content.rows))
-    fragment = Fragment(
-        fragment_id(schema, content), schema, content, files, last.home, last.attempt
-    )
+    id = fragment_id(schema, content)
+    if any("times" in file for file in files):
+        id = union_id(schema, content, with_rows)
+    fragment = Fragment(id, schema, content, files, last.home, last.attempt)
     trace = Trace(task, {"": fragment.id}, by="adopted", home=home, contents={"": content})
     return SliceUnion(fragment, members, trace)
 

@@ -18,7 +18,6 @@ from controlplane.core.model.check_results import CheckResult
 from controlplane.core.model.feeds import Feed
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.core.plan import Decision
-from controlplane.core.rights import may_see_part
 from controlplane.core.schema.contracts import breaches
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
@@ -44,14 +43,12 @@ def of_branch(ctx: Context, branch: str) -> list[OpenProblem]:
         gathering = _Gathering(
             facts, decisions, data_age.of_snapshot(facts, decisions), offers_of(facts)
         )
-        problems = [*_not_compiled(ctx, facts), *gathering.problems()]
+        problems = [
+            _problem(broken["dataflow"], "failed", broken["sentence"])
+            for broken in not_compiled(ctx, facts)
+        ]
+        problems += gathering.problems()
     return sorted(problems, key=lambda problem: (ORDER.index(problem["kind"]), problem["name"]))
-
-
-def _not_compiled(ctx: Context, facts: StoreSnapshot) -> Iterable[OpenProblem]:
-    for name, fault in facts.desired.left_out.items():
-        if may_see_part(ctx.principal, name):
-            yield _problem(name, "failed", not_compiled(fault))
 
 
 def _problem(name: str, kind: ProblemKind, sentence: str) -> OpenProblem:

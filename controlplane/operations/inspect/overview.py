@@ -25,6 +25,7 @@ from controlplane.core.model.answers import (
     StatusAnswer,
     TargetStatus,
 )
+from controlplane.core.model.answers.plans import BrokenDataflow
 from controlplane.core.model.branches import MAIN
 from controlplane.core.model.dataset_names import DATAFLOW_NAME, DATASET_NAME
 from controlplane.core.model.events import Event
@@ -102,6 +103,8 @@ def plan(
         answer["basis"] = plan_basis.of_plan(
             ctx, plan, facts, facts.tx.blueprints.revisions(branch), flows or (), looked=looked
         )
+        if broken := not_compiled(ctx, facts, flows):
+            answer["not_compiled"] = broken
         if modes:
             from controlplane.operations.inspect import kept_inputs
 
@@ -236,14 +239,24 @@ def _flow(
         "branch": branch,
         "revision": number,
         "state": "failed",
-        "problem": not_compiled(fault),
+        "problem": _not_compiled(fault),
         "datasets": datasets,
         "targets": targets,
     }
 
 
-def not_compiled(fault: str) -> str:
-    """The problem of a stored dataflow that does not compile."""
+def not_compiled(
+    ctx: Context, facts: StoreSnapshot, flows: Collection[str] | None = None
+) -> list[BrokenDataflow]:
+    """Stored dataflows, or those of them, that do not compile and that the actor sees."""
+    return [
+        {"dataflow": name, "sentence": _not_compiled(fault)}
+        for name, fault in sorted(facts.desired.left_out.items())
+        if may_see_part(ctx.principal, name) and (flows is None or name in flows)
+    ]
+
+
+def _not_compiled(fault: str) -> str:
     return f"this dataflow does not compile and is left out until it is applied anew: {fault}"
 
 

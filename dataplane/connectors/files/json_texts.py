@@ -46,12 +46,12 @@ def goes_on(text: Column) -> Column:
 def loses(text: Column, value: Column, kind: StructType) -> Column:
     """Whether a decimal of the value is rounded, or a floating number infinite that the text does
     not call so."""
-    numbers = _mapped(
+    numbers = with_leaves(
         kind, lambda leaf: leaf if isinstance(leaf, DecimalType | FloatType | DoubleType) else None
     )
     if numbers is None:
         return F.lit(False)
-    texts = _mapped(numbers, lambda _: StringType())
+    texts = with_leaves(numbers, lambda _: StringType())
     assert isinstance(texts, StructType)
     # Spark knows what was written of texts alone: of other numbers it would give that of the
     # nearest double.
@@ -84,19 +84,23 @@ def _huge(number: Column) -> Column:
     return F.abs(number) == float("inf")
 
 
-def _mapped(kind: DataType, leaf: Callable[[DataType], DataType | None]) -> DataType | None:
+def with_leaves(kind: DataType, leaf: Callable[[DataType], DataType | None]) -> DataType | None:
     """A type with other leaves, without those for which there is none."""
     match kind:
         case StructType():
             fields = [
-                StructField(f.name, mapped) for f in kind if (mapped := _mapped(f.dataType, leaf))
+                StructField(f.name, mapped)
+                for f in kind
+                if (mapped := with_leaves(f.dataType, leaf))
             ]
             return StructType(fields) if fields else None
         case ArrayType():
-            return ArrayType(mapped) if (mapped := _mapped(kind.elementType, leaf)) else None
+            return ArrayType(mapped) if (mapped := with_leaves(kind.elementType, leaf)) else None
         case MapType():
             return (
-                MapType(kind.keyType, mapped) if (mapped := _mapped(kind.valueType, leaf)) else None
+                MapType(kind.keyType, mapped)
+                if (mapped := with_leaves(kind.valueType, leaf))
+                else None
             )
         case _:
             return leaf(kind)

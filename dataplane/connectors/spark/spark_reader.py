@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from dataplane.connectors.spark import mongodb_values
 from dataplane.connectors.spark.option_places import check_option_places
 from dataplane.connectors.spark.spark_listing import check_format
 from dataplane.contract.jobs import SourceJob
@@ -67,8 +68,11 @@ class SparkReading:
 
     def schema(self, _: Sequence[SourceObject]) -> Schema:
         """The declared schema."""
-        ddl = self.job["settings"]["row_schema"]
-        return schema_of(cast("StructType", StructType.fromDDL(ddl)))
+        return schema_of(self._declared)
+
+    @property
+    def _declared(self) -> StructType:
+        return cast("StructType", StructType.fromDDL(self.job["settings"]["row_schema"]))
 
     def changed(self, _: Sequence[SourceObject]) -> frozenset[str]:
         """Empty: the component declares when a partition changes."""
@@ -94,4 +98,8 @@ class SparkReading:
             options[option] = name
         if self.job["settings"]["format"]:
             check_option_places(options, Places.of(os.environ))
-        return self.session.read.format(self.name).options(**options).load()
+        reader = self.session.read.format(self.name).options(**options)
+        if self.name.lower() in mongodb_values.FORMATS:
+            rows = reader.schema(mongodb_values.read_schema(self._declared)).load()
+            return rows.select(*mongodb_values.declared_columns(self._declared))
+        return reader.load()

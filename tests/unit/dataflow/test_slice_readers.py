@@ -69,8 +69,8 @@ def test_row_wise_sql_lets_slices_roll_up() -> None:
         ),
         (
             'schema: "id INT, at TIMESTAMP"}',
-            'schema: "id INT, at TIMESTAMP", event_time: {column: at, delay: 1m}}',
-            "shop.orders has event_time, which is measured in each slice",
+            'schema: "id INT, at TIMESTAMP", event_time: {column: at, delay: 1m}, late: drop}',
+            "the expectations of shop.orders are checked in each partition",
         ),
         (
             'schema: "id INT, at TIMESTAMP"}',

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.cli import views
+from controlplane.cli.output import Lines
 from controlplane.ui import plan_pages
 from controlplane.ui.page_rendering import environment
 from controlplane.ui.side_by_side import Side, hunks
 from tests.unit.ui.test_actions import OWN, fields
 from tests.unit.ui.test_budget import components
 from tests.unit.ui.test_bulk import BROKEN
-from tests.unit.ui.world import Pages, pages
+from tests.unit.ui.world import Pages, break_text, pages
 
 EDITS = (("v > 20", "v > 30"), ("count(*) AS n", "count(*) AS n, 1 AS one"))
 
@@ -218,3 +220,28 @@ def test_what_failed_or_waits_is_no_work(tmp_path: Path) -> None:
         "wrong": "failed",
         "after": "blocked",
     }
+
+
+def test_a_dataflow_that_does_not_compile_is_a_reason_that_nothing_runs(tmp_path: Path) -> None:
+    with pages(tmp_path) as home, home.http() as http:
+        home.world.apply(BROKEN.replace("nope", "k"), "broken")
+        home.world.settle()
+        break_text(home, "broken", ("SELECT k", "SELEC k"))
+        plans = {
+            path: (
+                http.get(f"{path[0]}.json{path[1]}").json()["plan"],
+                http.get("".join(path)).text,
+            )
+            for path in (("/plan", "?flow=broken"), ("/plan", ""))
+        }
+        other = http.get("/plan.json?flow=shop").json()["plan"]
+    assert "not_compiled" not in other
+    for plan, html in plans.values():
+        (broken,) = plan["not_compiled"]
+        assert broken["dataflow"] == "broken"
+        assert "Nothing would run: broken: this dataflow does not compile" in html
+        assert "Nothing would run.<" not in html
+        (text,) = views.plan(plan)
+        assert isinstance(text, Lines)
+        assert text.lines[0] == "nothing would run"
+        assert any(line.startswith("failed: broken: this dataflow") for line in text.lines)

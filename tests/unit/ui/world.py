@@ -261,3 +261,11 @@ def _listed(home: Path) -> dict[str, tuple[int, int]]:
         path.name: (path.stat().st_ino, path.stat().st_mtime_ns)
         for path in (home / "orders").iterdir()
     }
+
+
+def break_text(home: Pages, flow: str, edit: tuple[str, str]) -> None:
+    """Stores a text that this version refuses, as one of an older version could be."""
+    with home.world.store.begin() as tx:
+        revision = tx.blueprints.revisions("main")[flow]
+        broken = replace(revision, number=revision.number + 1, text=revision.text.replace(*edit))
+        tx.blueprints.put(broken, revision.number)

@@ -225,6 +225,13 @@ class FailedPlan(TypedDict):
     command: str
 
 
+class BrokenDataflow(TypedDict):
+    """A stored dataflow that does not compile: nothing of it runs."""
+
+    dataflow: str
+    sentence: str
+
+
 class DriversAtRest(TypedDict):
     """What a dataflow's choice of `drivers` costs while nothing waits for them."""
 
@@ -237,7 +244,7 @@ class PlanAnswer(TypedDict):
     """What would run now. `certain` and `possible` count tasks. `sources` and `basis` stand on the
     first page; answers about applied blueprints have no basis. `held`: datasets for which nothing
     is planned, since they were rolled back; `failed`: those that a retry or an edit has to come
-    for.
+    for. `not_compiled`: dataflows of which nothing is known.
 
     `drivers`: of dataflows that choose how long drivers stay, on the first page. `modes`: how the
     dataflows keep their inputs, on the first page.
@@ -259,6 +266,7 @@ class PlanAnswer(TypedDict):
     notices: list[ProblemDetail]
     held: NotRequired[list[HeldDataset]]
     failed: NotRequired[list[FailedPlan]]
+    not_compiled: NotRequired[list[BrokenDataflow]]
     drivers: NotRequired[list[DriversAtRest]]
     modes: NotRequired[PlanModes]
     basis: NotRequired[PlanBasis]

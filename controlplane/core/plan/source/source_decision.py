@@ -340,8 +340,8 @@ def _partitions(case: ReadCase, extent: ReadExtent, pin: Pin, build: bytes) -> D
     before = EarlierResults(case)
     kinds = _Kinds(pin)
     elsewhere = before.elsewhere if case.node.earlier else None
-    if elsewhere is None and case.node.read.connector == "kafka":
-        elsewhere = partial(_united, case, kinds)
+    if case.node.read.connector == "kafka":
+        elsewhere = partial(_slices_elsewhere, case, kinds, before)
     window = yield from windows.look(
         extent.keys,
         lambda keys: _tasks(case, extent, kinds, job, keys, before),
@@ -447,9 +447,22 @@ def _tasks(
     return {key: _task(case.node, parts[key], kinds, digest, salt_of) for key in keys}
 
 
+def _slices_elsewhere(
+    case: ReadCase, kinds: _Kinds, before: EarlierResults, missing: Mapping[str, Task]
+) -> Deciding[Elsewhere]:
+    """Results of the other way to read slices, then those of rolled-up slices."""
+    if not case.node.earlier:
+        return (yield from _united(case, kinds, missing))
+    hits, rest = yield from before.elsewhere(missing)
+    unions, rest = yield from _united(case, kinds, rest)
+    return {**hits, **unions}, rest
+
+
 def _united(case: ReadCase, kinds: _Kinds, missing: Mapping[str, Task]) -> Deciding[Elsewhere]:
     """Results of rolled-up slices in place of tasks that would read them again."""
-    salt_of = salts.of(case.planning, case.node)
+    node, salt_of = case.node, salts.of(case.planning, case.node)
+    # By the keys of slices' tasks, those of the other way to read them
+    earlier_keys: dict[bytes, bytes] = {}
 
     def members_of(spans: Sequence[str]) -> Deciding[dict[str, SliceTasks]]:
         parts = yield from parts_at(case, spans)
@@ -457,15 +470,20 @@ def _united(case: ReadCase, kinds: _Kinds, missing: Mapping[str, Task]) -> Decid
         return {span: tasks(parts[span], of) for span, of in slices.items()}
 
     def tasks(span: SourcePartition, slices: Sequence[MemberSource]) -> SliceTasks:
-        own = kinds.of(case.node, span).slots
-        return SliceTasks.of(
-            slices,
-            lambda part: task_key(
-                case.node.parse, {"objects": part.source, **own}, salt_of(part.key)
-            ),
-        )
+        own = kinds.of(node, span).slots
 
-    return (yield from unions.from_members(case.planning, case.node.maker, missing, members_of))
+        def key_of(part: MemberSource) -> bytes:
+            slots, salt = {"objects": part.source, **own}, salt_of(part.key)
+            key = task_key(node.parse, slots, salt)
+            # Event times that `late` needs may be missing in results of the plain way
+            if node.earlier and not node.read.keeps_late_rows:
+                earlier_keys[key] = task_key(node.earlier, slots, salt)
+            return key
+
+        return SliceTasks.of(slices, key_of)
+
+    lookup = unions.traces_with(earlier_keys)
+    return (yield from unions.from_members(case.planning, node.maker, missing, members_of, lookup))
 
 
 @dataclass(frozen=True, slots=True)
