@@ -37,6 +37,7 @@ Json: TypeAlias = Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 RESULTS = HERE / "results" / "loop.json"
+SETTLED_S = 20.0  # after a start its first looks are over
 LATE_FILES = 4  # through a service; the first of them starts Spark and is not counted
 DOWNSTREAM = frozenset(
     ("flights", "legs", "named", "delays", "by_carrier", "by_route", "daily", "trend")
@@ -108,7 +109,7 @@ class _Shape:
         rounds = [self._round(number) for number in range(runs)]
         with serving(self._home, self._errors) as (client, pid):
             served = [self._served(client, pid) for _ in range(LATE_FILES)][1:]
-            rest = [r.json() for r in at_rest(pid, rest_s)] if self._by == "month" else []
+        rest = self._at_rest(rest_s) if self._by == "month" else []
         return {
             "summary": summary(rounds, served, rest),
             "rounds": rounds,
@@ -183,6 +184,12 @@ class _Shape:
         landing = self._folder / "landing"
         landing.write_text(text)
         landing.rename(source.with_name(source.name.replace("2013", str(2014 + years))))
+
+    def _at_rest(self, seconds: float) -> list[Json]:
+        """Of a service that was started over the finished home, where no driver has work."""
+        with serving(self._home, self._errors) as (_, pid):
+            time.sleep(SETTLED_S)
+            return [process.json() for process in at_rest(pid, seconds)]
 
     def _served(self, client: Headgate, pid: int) -> Json:
         """Seconds from a file's arrival, with a request to look, to all tables published and the

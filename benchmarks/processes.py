@@ -111,7 +111,7 @@ class Rest:
     """What one process uses while nothing is to be done."""
 
     name: str
-    rss_mb: float
+    pss_mb: float  # pages that processes share count once
     cpu_share: float
 
     def json(self) -> dict[str, str | float]:
@@ -129,7 +129,13 @@ def at_rest(root: int, seconds: float) -> list[Rest]:
 
 def _rest(before: Process, after: Process, elapsed_s: float) -> Rest:
     share = (after.cpu_s - before.cpu_s) / elapsed_s
-    return Rest(_name(after.command), round(after.rss_bytes / 1e6, 1), round(share, 5))
+    return Rest(_name(after.command), round(_pss_bytes(after.pid) / 1e6, 1), round(share, 5))
+
+
+def _pss_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    [kilobytes] = (line.split()[1] for line in lines if line.startswith("Pss:"))
+    return int(kilobytes) * 1024
 
 
 NAMES: Mapping[str, str] = {

@@ -29,6 +29,7 @@ def driver_services(foundation: Foundation, pools: DriverPools) -> DriverService
         counters=foundation.counters,
         stopping=foundation.stopping,
         failing_units=foundation.failing_units,
+        planners=foundation.planners,
         note_call=liveness.note,
         has_spark=liveness.note_spark,
         note_unknown_call=liveness.note_unknown_call,

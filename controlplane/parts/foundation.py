@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from controlplane.core.model.alerts import Channel
     from controlplane.operations.context import Context
     from controlplane.operations.failing_units import FailingUnits
+    from controlplane.operations.planning.branch_view import Planners
     from controlplane.ports.store import Store
     from controlplane.reconciler.wake import WakeCounter
 
@@ -62,6 +63,12 @@ class Foundation:
         return FailingUnits()
 
     @cached_property
+    def planners(self) -> Planners:
+        from controlplane.operations.planning.branch_view import Planners
+
+        return Planners()
+
+    @cached_property
     def notify(self) -> tuple[Channel, ...]:
         """The installation's channels for alerts. BadSetting where the file cannot be used."""
         path, pool = self.settings.notify, self.settings.pool
@@ -96,6 +103,7 @@ class Foundation:
             request_id=secrets.token_hex(16),
             wake=self.wake.notify,
             lake=self.settings.lake,
+            planners=self.planners,
             failing_units=self.failing_units,
             notify=self.notify,
             exports=self.settings.openlineage is not None,

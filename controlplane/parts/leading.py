@@ -139,6 +139,7 @@ class Leading:
             namespace=namespace,
             packages=self._pools.packages(namespace),
             notify=foundation.notify if namespace == DEFAULT else (),
+            cache=foundation.planners.cache(namespace),
             wake_of=lambda reader: foundation.wake.of(reader).notify(),
             **options,
         )

@@ -23,6 +23,7 @@ from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Size
 from controlplane.core.plan import Compute, Decision, Learn, Status, worst
 from controlplane.core.plan.plan_values import INTERNAL
+from controlplane.core.tree import NodeCache
 from controlplane.operations.alerts.watch import Watch
 from controlplane.operations.failing_units import STUCK_AFTER, of_feed, of_listing, units_of
 from controlplane.operations.feeds.follow import follow
@@ -106,10 +107,11 @@ class Reconciler:
         on_progress: Callable[[Progress], None] | None = None,
         packages: Forget | None = None,
         notify: tuple[Channel, ...] = (),
+        cache: NodeCache | None = None,
         wake_of: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`fleet` is looked after and scaled in each pass. `notify`: channels of the installation.
-        `wake_of` nudges the loop of another namespace."""
+        `cache`: tree nodes of the namespace. `wake_of` nudges the loop of another namespace."""
         self.failing_units = fleet.failing_units
         self.store, self.fleet, self.wake = store, fleet, wake
         self._passing = threading.Lock()  # held by the loop, but while it waits
@@ -121,7 +123,12 @@ class Reconciler:
         self.on_progress = on_progress
         self._planned: Sequence[Decision] = ()  # decisions on main, as of the last pass
         self._planner = Planner(
-            store, namespace, MAIN, flows=flows if branch == MAIN else None, window=WINDOW
+            store,
+            namespace,
+            MAIN,
+            flows=flows if branch == MAIN else None,
+            window=WINDOW,
+            cache=cache,
         )
         since = self._newest_trace()
         self._settling = PlanExecutor(

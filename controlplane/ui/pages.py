@@ -125,6 +125,7 @@ def _flow_address(page: FlowPage, fields: Mapping[str, str | list[str]]) -> str:
 
 ROWS_LISTED = 100  # datasets on a page of the list
 LONGEST_COLUMN = 1_000  # characters of a name
+LINES_SHOWN = 2_000  # of each file of a blueprint
 TABS: Mapping[str, tuple[str, frozenset[views.DatasetPart]]] = {
     "": ("Overview", frozenset({"why", "near"})),
     "data": ("Data", frozenset()),
@@ -285,7 +286,7 @@ FLOW_PAGE = Page("flow.html", _flow_value, _flow_shown, _flow_command)
 BLUEPRINT = Page(
     "blueprint.html",
     _blueprint,
-    nothing,
+    lambda *_: {"lines_shown": LINES_SHOWN},
     lambda page_request: f"headgate status {flow_of(page_request)}",
 )
 DATASET_PAGE = Page("dataset.html", _dataset_value, _dataset_shown, _dataset_command)

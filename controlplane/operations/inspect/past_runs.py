@@ -307,6 +307,10 @@ def _past(
         (before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits),
         default=0.0,
     )
+    # Of datasets whose step has no state yet, and of copies
+    undecided = {c.dataset for run in visible_runs for c in run.commits if c.root is None}
+    undecided |= {copy for name in names for copy in copies.get(name, ())}
+    pending = [d for d in decisions or () if d.dataset in undecided]
     attempts: dict[str, list[PastAttempt]] = {}
     for attempt in tx.past_attempts.newest(
         branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN
@@ -319,7 +323,7 @@ def _past(
         adopted=_adopted(tx, branch, earliest, past_states),
         audit=Audit() if decisions is None else _newest_audit(tx, branch),
         costs={} if decisions is None else tx.past_attempts.costs(branch, names),
-        decisions={d.dataset: d for d in as_known(ctx, tx, facts, decisions or ())},
+        decisions={d.dataset: d for d in as_known(ctx, tx, facts, pending)},
         copies=copies,
         now=tx.now(),
     )
@@ -334,11 +338,14 @@ def _adopted(
 ) -> dict[tuple[str, int], int]:
     """Adopted partitions, by the commit that they entered with: the next commit that has an event.
     The event of a commit is written in its own transaction, a moment after the time of its plan."""
+    adoptions = tx.events.of_kind(branch, ADOPTED, since)
+    if not adoptions:  # the commits of many datasets are not read for nothing
+        return {}
     commit_times: dict[str, list[float]] = {}
     for event in tx.events.of_kind(branch, "dataset.committed", since):
         commit_times.setdefault(event.dataset, []).append(event.at)
     adopted: dict[tuple[str, int], int] = {}
-    for event in tx.events.of_kind(branch, ADOPTED, since):
+    for event in adoptions:
         at = next((at for at in commit_times.get(event.dataset, ()) if at >= event.at), math.inf)
         states = past_states.get(event.dataset, ())
         committed = next((state.seq for state in states if state.at <= at), 0)

@@ -16,9 +16,16 @@ from controlplane.core.model.branches import MAIN, Branch
 from controlplane.core.model.holds import Hold
 from controlplane.core.model.states import State
 from controlplane.core.plan import Decision
+from controlplane.core.tree import NodeCache
 from controlplane.operations.planning.pinned import decisions, is_pinned, mains_states, off
 from controlplane.operations.planning.planner import Memory, Planner, View, ViewUpdate
-from controlplane.operations.planning.snapshot import Fetched, StoreSnapshot, compile_live, holding
+from controlplane.operations.planning.snapshot import (
+    CACHE_BYTES,
+    Fetched,
+    StoreSnapshot,
+    compile_live,
+    holding,
+)
 from controlplane.ports.store import Store, Tx
 
 SINKS_ARE_OFF = "write components are off in branches: only main writes to targets"
@@ -257,13 +264,25 @@ class Planners:
 
     def __init__(self) -> None:
         self._planners: dict[tuple[str, str], Planner] = {}
+        self._caches: dict[str, NodeCache] = {}
         self._lock = threading.Lock()
+
+    def cache(self, namespace: str) -> NodeCache:
+        """Tree nodes of a namespace, for all planners of this process: the loop's, too."""
+        with self._lock:
+            return self._cache(namespace)
+
+    def _cache(self, namespace: str) -> NodeCache:
+        if namespace not in self._caches:
+            self._caches[namespace] = NodeCache(CACHE_BYTES)
+        return self._caches[namespace]
 
     def of(self, store: Store, namespace: str, branch: str) -> Planner:
         with self._lock:
             main = self._planners.get((namespace, MAIN))
             if main is None:
-                main = self._planners[namespace, MAIN] = Planner(store, namespace)
+                main = Planner(store, namespace, cache=self._cache(namespace))
+                self._planners[namespace, MAIN] = main
                 main.follows_branches = True
             if (namespace, branch) not in self._planners:
                 self._let_go(namespace, main.branches)

@@ -34,7 +34,7 @@ class SqlAlerts(TableGroup):
 
     def messages(self, branch: str) -> tuple[Message, ...]:
         rows = self._rows(self._select(db.messages, branch=branch).order_by(db.messages.c.id))
-        return tuple(map(_MESSAGES.from_row, rows))
+        return tuple(_MESSAGES.from_rows(rows))
 
     def put_messages(self, messages: Sequence[Message]) -> None:
         self._put(_MESSAGES, messages)

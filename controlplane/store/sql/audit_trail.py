@@ -79,7 +79,7 @@ class SqlAuditTrail(TableGroup):
         rows = rows.where(column.at >= since)
         if until is not None:
             rows = rows.where(column.at < until)
-        return tuple(map(record.from_row, self._rows(rows.order_by(column.id.desc()).limit(limit))))
+        return tuple(record.from_rows(self._rows(rows.order_by(column.id.desc()).limit(limit))))
 
     def drop_reads(self, before: float, limit: int) -> int:
         read = db.reads.c

@@ -148,7 +148,7 @@ class TableGroup:
 
     def _values_of(self, record: Record[T], **equal: Any) -> Iterator[T]:
         """As `_rows_of`."""
-        return map(record.from_row, self._rows_of(record.table, **equal))
+        return record.from_rows(self._rows_of(record.table, **equal))
 
     def _value_of(self, record: Record[T], **equal: Any) -> T | None:
         return next(iter(self._values_of(record, **equal)), None)

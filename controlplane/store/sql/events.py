@@ -50,7 +50,7 @@ class SqlEvents(TableGroup):
             .order_by(db.events.c.id)
             .limit(limit)
         )
-        return tuple(map(_EVENTS.from_row, self._rows(newer)))
+        return tuple(_EVENTS.from_rows(self._rows(newer)))
 
     def last(self) -> int:
         self._write_events()
@@ -69,7 +69,7 @@ class SqlEvents(TableGroup):
         self._write_events()
         event = db.events.c
         statement = self._select(db.events, kind=kind, branch=branch).where(event.at > since)
-        return tuple(map(_EVENTS.from_row, self._rows(statement.order_by(event.id))))
+        return tuple(_EVENTS.from_rows(self._rows(statement.order_by(event.id))))
 
     def count(
         self, branch: str, after: int, among: Callable[[str], bool] | None = None
@@ -122,7 +122,7 @@ class SqlDrivers(TableGroup):
 
     def running(self) -> tuple[Driver, ...]:
         running = self._select(db.drivers, ended=False).order_by(db.drivers.c.at)
-        drivers = map(_DRIVERS.from_row, self._rows(running))
+        drivers = _DRIVERS.from_rows(self._rows(running))
         return tuple(sorted(drivers, key=lambda d: (d.at, d.id)))
 
     def ends(self, limit: int) -> tuple[Driver, ...]:
@@ -131,7 +131,7 @@ class SqlDrivers(TableGroup):
             driver.reason.not_in(sorted(EXPECTED))
         )
         newest = statement.order_by(driver.seen.desc(), driver.id).limit(limit)
-        return tuple(map(_DRIVERS.from_row, self._rows(newest)))
+        return tuple(_DRIVERS.from_rows(self._rows(newest)))
 
     def drop(self, before: float, limit: int) -> int:
         driver, token = db.drivers.c, db.tokens.c

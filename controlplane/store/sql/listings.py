@@ -99,10 +99,10 @@ class SqlNodes(TableGroup):
 class SqlListings(TableGroup):
     def get(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
         rows = self._rows_among(db.listings, "id", ids)
-        return {row.id: _LISTINGS.from_row(row) for row in rows}
+        return {listing.id: listing for listing in _LISTINGS.from_rows(rows)}
 
     def locked(self, ids: Iterable[bytes]) -> dict[bytes, Listing]:
-        return {row.id: _LISTINGS.from_row(row) for row in self._rows_by(_LOCKED, ids)}
+        return {listing.id: listing for listing in _LISTINGS.from_rows(self._rows_by(_LOCKED, ids))}
 
     def put(self, listing: Listing) -> None:
         self._mark("", change_marks.listing(listing.id))
@@ -118,7 +118,7 @@ class SqlListings(TableGroup):
 
     def partitions(self, listing: bytes, keys: Iterable[str]) -> dict[str, SourcePartition]:
         rows = self._rows_among(db.source_partitions, "key", keys, listing=listing)
-        return {row.key: _PARTITIONS.from_row(row) for row in rows}
+        return {partition.key: partition for partition in _PARTITIONS.from_rows(rows)}
 
     def partitions_of(
         self, keys: Mapping[bytes, Sequence[str]]

@@ -87,21 +87,21 @@ class SqlPastAttempts(TableGroup):
         if ended is not None:
             statement = statement.where(past.ended_at > ended[0], past.ended_at <= ended[1])
         newest = statement.order_by(past.ended_at.desc(), past.id).limit(limit)
-        return tuple(map(_ATTEMPTS.from_row, self._rows(newest)))
+        return tuple(_ATTEMPTS.from_rows(self._rows(newest)))
 
     def newest_of_each(
         self, branch: str, datasets: Iterable[str], *, since: float, limit: int
     ) -> Mapping[str, Sequence[PastAttempt]]:
         keys = {"keys": list(datasets), "of_branch": branch, "since": since, "limit": limit}
         newest: dict[str, list[PastAttempt]] = {}
-        for row in self._rows(_NEWEST_OF_EACH, **keys):
-            newest.setdefault(row.dataset, []).append(_ATTEMPTS.from_row(row))
+        for attempt in _ATTEMPTS.from_rows(self._rows(_NEWEST_OF_EACH, **keys)):
+            newest.setdefault(attempt.dataset, []).append(attempt)
         return newest
 
     def find(self, ids: Iterable[str]) -> dict[str, PastAttempt]:
         past = db.past_attempts.c
         rows = self._among(self._select(db.past_attempts).order_by(past.branch), past.id, ids)
-        return {row.id: _ATTEMPTS.from_row(row) for row in rows}
+        return {attempt.id: attempt for attempt in _ATTEMPTS.from_rows(rows)}
 
     def costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         names = list(dict.fromkeys(datasets))

@@ -11,7 +11,7 @@ beside their statements.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from operator import attrgetter, itemgetter
 from types import NoneType, UnionType
@@ -32,6 +32,7 @@ from sqlalchemy import Column, Row, Table, Text
 
 T = TypeVar("T")
 Decoder: TypeAlias = Callable[[Any], Any]
+Picker: TypeAlias = Callable[[Row[Any]], tuple[Any, ...]]
 
 
 def _parts(packed: Any) -> Any:
@@ -77,7 +78,7 @@ class Record(Generic[T]):
             field.kw_only for field in fields(cast("Any", kind))
         )
         # By the names of a row's columns: places cost a fifth of what names cost
-        self._pickers: dict[tuple[str, ...], Callable[[Row[Any]], tuple[Any, ...]]] = {}
+        self._pickers: dict[tuple[str, ...], Picker] = {}
         packed = [field for field, column in stored.items() if _is_json(column, hints[field])]
         self._encoders = [(stored[field].name, _encoder(stored[field])) for field in packed]
         self._decoders = [(self._fields.index(field), _decoder(hints[field])) for field in packed]
@@ -96,7 +97,18 @@ class Record(Generic[T]):
 
     def from_row(self, row: Row[Any], **others: Any) -> T:
         """The value of a row. `others`: fields to use in place of their columns."""
-        values = list(self._picker(row._fields)(row))
+        return self._from_picked(self._picker(row._fields)(row), others)
+
+    def from_rows(self, rows: Iterable[Row[Any]]) -> Iterator[T]:
+        """The values of rows of one statement, whose columns are looked up once: a row's `_fields`
+        cost more than the rest of a small value."""
+        pick: Picker | None = None
+        for row in rows:
+            pick = pick or self._picker(row._fields)
+            yield self._from_picked(pick(row), {})
+
+    def _from_picked(self, picked: tuple[Any, ...], others: dict[str, Any]) -> T:
+        values = list(picked)
         for place, decode in self._decoders:
             if values[place] is not None and self._fields[place] not in others:
                 values[place] = decode(json.loads(values[place]))
@@ -104,7 +116,7 @@ class Record(Generic[T]):
             return self._kind(*values)
         return self._kind(**dict(zip(self._fields, values, strict=True)) | others)
 
-    def _picker(self, names: tuple[str, ...]) -> Callable[[Row[Any]], tuple[Any, ...]]:
+    def _picker(self, names: tuple[str, ...]) -> Picker:
         """Takes the columns of the fields out of a row with columns of these names."""
         picker = self._pickers.get(names)
         if picker is None:

@@ -378,11 +378,11 @@ class SqlProjections(TableGroup):
         self, branch: str, datasets: Iterable[str] | None = None
     ) -> dict[str, Publication]:
         rows = self._rows_if(db.publications, "dataset", datasets, branch=branch)
-        return {row.dataset: PUBLICATIONS.from_row(row) for row in rows}
+        return {publication.dataset: publication for publication in PUBLICATIONS.from_rows(rows)}
 
     def branch_publications(self) -> tuple[Publication, ...]:
         of = self._select(db.publications).where(db.publications.c.branch != MAIN)
-        publications = map(PUBLICATIONS.from_row, self._rows(of))
+        publications = PUBLICATIONS.from_rows(self._rows(of))
         return tuple(sorted(publications, key=lambda p: (p.branch, p.dataset)))
 
     def put_publication(self, publication: Publication) -> None:

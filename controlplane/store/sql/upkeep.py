@@ -223,7 +223,7 @@ class SqlUpkeep(TableGroup):
 
     def origins(self) -> Iterator[Origin]:
         rows = self._paged(self._select(db.pack_origins), db.pack_origins.c.pack)
-        return map(_ORIGINS.from_row, rows)
+        return _ORIGINS.from_rows(rows)
 
     def drop_packs(self, packs: Sequence[bytes]) -> None:
         for column in (db.pack_origins.c.pack, db.fragments.c.id):
@@ -237,7 +237,7 @@ class SqlUpkeep(TableGroup):
         old = (
             self._select(db.leftovers).where(of.due <= due).order_by(of.due, of.folder).limit(limit)
         )
-        return tuple(map(_LEFTOVERS.from_row, self._rows(old)))
+        return tuple(_LEFTOVERS.from_rows(self._rows(old)))
 
     def drop_leftovers(self, folders: Sequence[str]) -> None:
         self._delete_among(db.leftovers, "folder", folders)

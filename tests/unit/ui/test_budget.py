@@ -146,7 +146,8 @@ def test_more_components_cost_no_more_statements(world: Pages) -> None:
     world.world.settle()
     for path in PATHS:
         statements, size, _ = cost(world, path)
-        assert statements <= few[path] + 2, path
+        # Adoptions, which come with the new components, are placed among commits: by waves and runs
+        assert statements <= few[path] + 4, path
         assert size <= HTML_BYTES, path
 
 

@@ -25,6 +25,7 @@ from starlette.requests import Request
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
 from controlplane.ui import page_rendering, static_files
+from controlplane.ui import pages as page_routes
 from controlplane.ui.forms import own_address
 from controlplane.ui.gate import WrongHost, require_host
 from tests.stores import damage_node
@@ -169,6 +170,20 @@ def test_a_damaged_tree_is_an_error_that_says_what_to_do(tmp_path: Path) -> None
         other = http.get("/datasets/shop.orders?tab=partitions")
     assert (damaged.status_code, other.status_code) == (500, 200)
     assert "headgate fsck" in damaged.text
+
+
+def test_a_long_blueprint_is_shown_in_part(world: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world.http() as http:
+        whole = http.get("/flows/other/blueprint").text
+        monkeypatch.setattr(page_routes, "LINES_SHOWN", 2)
+        part = http.get("/flows/other/blueprint").text
+        text = http.get("/flows/other/blueprint.json").json()["dataflow"]["text"]
+    lines = len(text.splitlines())
+    assert f'<span class="at">{lines}</span>' in whole
+    assert "lines. The editor" not in whole
+    assert '<span class="at">2</span>' in part
+    assert '<span class="at">3</span>' not in part
+    assert f"The first 2 of {lines} lines." in part
 
 
 def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
