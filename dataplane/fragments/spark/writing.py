@@ -20,6 +20,9 @@ from dataplane.spark.spark_session import WRITING
 from dataplane.storage.job_folders import fragment_folder
 from dataplane.task_failures import TaskFailure
 
+OPEN_COLUMNS = 1024  # of all files together that one task of Spark writes at once
+_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
+
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
     """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column
@@ -78,6 +81,16 @@ def _without_void(kind: Type) -> Type:
             "valueType": _without_void(kind["valueType"]),
         }
     return kind
+
+
+def keep_files_open(session: SparkSession, columns: int) -> None:
+    """Have tasks of this session write several labels at once. Else they sort their rows by label,
+    a seventh of the time of reading Parquet.
+
+    For rows that come file by file: open files hold in memory what one task reads. A task with more
+    labels than open files sorts the rest.
+    """
+    session.conf.set(_OPEN_FILES, str(min(64, OPEN_COLUMNS // max(1, columns))))
 
 
 def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Written:
