@@ -51,7 +51,6 @@ def pytest_configure() -> None:
     # Each client reads all certificates
     httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
     os.environ["HEADGATE_JVM"] = "-XX:TieredStopAtLevel=1"  # tests are short
-    os.environ["HEADGATE_CLASSES"] = "off"  # no process beside a driver makes an archive
 
 
 def pytest_report_header() -> str:

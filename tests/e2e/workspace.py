@@ -349,8 +349,7 @@ def until(predicate: Callable[[], T], what: Callable[[], str]) -> T:
 
 def _environment() -> dict[str, str]:
     own = {k: v for k, v in os.environ.items() if not k.startswith("HEADGATE_")}
-    jvm = os.environ.get("HEADGATE_JVM", SHORT)
-    return {**own, "HEADGATE_JVM": jvm, "HEADGATE_CLASSES": os.environ.get("HEADGATE_CLASSES", "")}
+    return {**own, "HEADGATE_JVM": os.environ.get("HEADGATE_JVM", SHORT)}
 
 
 # --- the example's data ---------------------------------------------------------------------------
