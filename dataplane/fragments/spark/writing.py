@@ -84,8 +84,7 @@ def _without_void(kind: Type) -> Type:
 
 
 def keep_files_open(session: SparkSession, columns: int) -> None:
-    """Have tasks of this session write several labels at once. Else they sort their rows by label,
-    a seventh of the time of reading Parquet.
+    """Have tasks of this session write several labels at once, in place of sorting rows by label.
 
     For rows that come file by file: open files hold in memory what one task reads. A task with more
     labels than open files sorts the rest.
