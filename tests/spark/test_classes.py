@@ -111,8 +111,11 @@ def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(
     with meanwhile(environ):  # a pod, or a driver that was started by hand
         assert _children() == before
     with meanwhile(environ | OURS):
-        (child,) = until(lambda: _children() - before, str)
-        until(lambda: os.sched_getscheduler(int(child)) == os.SCHED_IDLE, str)
+        (child,) = until(lambda: _children() - before, lambda: "no process has begun")
+        until(
+            lambda: os.sched_getscheduler(int(child)) == os.SCHED_IDLE,
+            lambda: "the process has another priority",
+        )
     assert _children() == before
 
 
@@ -120,17 +123,18 @@ def test_it_is_made_though_the_thread_that_began_it_has_ended(environ: dict[str,
     """A driver starts Spark in such a thread. Linux kills processes that ask for it when the thread
     that started them ends."""
     before = _children()
+    lock = Path(environ[FOLDER]) / "lock"  # by then the process has asked for it
     with ExitStack() as driver:
         starting = threading.Thread(
             target=lambda: (
                 driver.enter_context(meanwhile(environ | OURS)),
-                until((Path(environ[FOLDER]) / "lock").exists, str),  # it has asked for it by then
+                until(lock.exists, lambda: "no archive is made"),
             )
         )
         starting.start()
         place = Path(f"/proc/self/task/{starting.native_id}")
         starting.join()
-        until(lambda: not place.exists(), str)
+        until(lambda: not place.exists(), lambda: "the thread has not ended")
         (child,) = _children() - before
         assert Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     assert _children() == before

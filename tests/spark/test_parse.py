@@ -88,8 +88,9 @@ def test_one_job_reads_files_of_every_name(lake: Lake) -> None:
 
 
 def test_rows_of_many_files_are_not_sorted(lake: Lake) -> None:
-    """Tasks of Spark keep a few files open at once, and sort what is left."""
-    for columns, is_sorted in {2: False, OPEN_COLUMNS // 2: False, OPEN_COLUMNS + 1: True}.items():
+    """Wide files are: a task has one open file of `OPEN_COLUMNS` columns, and none of more. The
+    rows of its other files are sorted while it writes."""
+    for columns, is_sorted in {2: False, OPEN_COLUMNS: False, OPEN_COLUMNS + 1: True}.items():
         names = [f"c{i}" for i in range(columns)]
         schema = schema_of(lake.spark, ", ".join(f"{name} INT" for name in names))
         texts = [f"{','.join(names)}\n{','.join([str(i)] * columns)}\n" for i in range(5)]

@@ -20,7 +20,9 @@ from dataplane.spark.spark_session import WRITING
 from dataplane.storage.job_folders import fragment_folder
 from dataplane.task_failures import TaskFailure
 
-OPEN_COLUMNS = 1024  # of all files together that one task of Spark writes at once
+# Of all files together that one task of Spark writes at once. A column of an open file holds up to
+# a page (1 MB) and a dictionary (1 MB)
+OPEN_COLUMNS = 256
 _OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
 
 
@@ -84,10 +86,11 @@ def _without_void(kind: Type) -> Type:
 
 
 def keep_files_open(session: SparkSession, columns: int) -> None:
-    """Have tasks of this session write several labels at once, in place of sorting rows by label.
+    """Have tasks of this session write several labels at once, in place of sorting rows by label. A
+    task with more labels than open files sorts the rest.
 
-    For rows that come file by file: open files hold in memory what one task reads. A task with more
-    labels than open files sorts the rest.
+    For rows of files alone: a task reads 64 MB of them. Other tasks may read far more, and open
+    files would hold it in memory.
     """
     session.conf.set(_OPEN_FILES, str(min(64, OPEN_COLUMNS // max(1, columns))))
 
