@@ -64,8 +64,9 @@ def making(file: Path) -> Iterator[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     with (file.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for abandoned in file.parent.glob("*.new"):  # by processes that were killed
+            abandoned.unlink()
         unfinished = file.with_suffix(".new")
-        unfinished.unlink(missing_ok=True)
         yield f'"-XX:ArchiveClassesAtExit={unfinished}" {_QUIET}'
         if unfinished.is_file():
             unfinished.rename(file)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,16 +69,26 @@ def meanwhile(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
     if file is None or file.is_file():
         yield
         return
+    is_over = threading.Event()
+    # A thread of its own: Linux ends the process with the thread that started it (`parent_watch`)
+    making_it = threading.Thread(target=_make, args=(environ, is_over), name="classes", daemon=True)
+    making_it.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        making_it.join()
+
+
+def _make(environ: Mapping[str, str], is_over: threading.Event) -> None:
     nowhere = subprocess.DEVNULL
     with subprocess.Popen(
         COMMAND, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, env=environ
     ) as process:
         if sys.platform == "linux":  # no time that the driver, or another process, would have used
             os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
-        try:
-            yield
-        finally:
-            process.kill()
+        is_over.wait()
+        process.kill()
 
 
 def spark_conf(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

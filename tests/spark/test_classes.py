@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from dataplane.spark.class_archive import FOLDER, UNUSED_S, archive, in_order, m
 from dataplane.spark.java import provide_java
 from dataplane.spark.spark_session import jvm_options
 from dataplane.spark.warmup import meanwhile
+from tests.e2e.workspace import until
 
 OURS = {"HEADGATE_PARENT_PIPE": "1"}
 
@@ -37,7 +40,7 @@ def test_each_class_path_has_its_own(environ: dict[str, str]) -> None:
 
 
 def test_it_lies_in_the_users_cache(tmp_path: Path) -> None:
-    found = archive({}, {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    found = archive({}, {**os.environ, FOLDER: "", "XDG_CACHE_HOME": str(tmp_path)})
     assert found is not None
     assert found.parent == tmp_path / "headgate" / "classes"
 
@@ -108,9 +111,46 @@ def test_a_driver_of_this_machine_has_it_made_and_ends_that_with_itself(
     with meanwhile(environ):  # a pod, or a driver that was started by hand
         assert _children() == before
     with meanwhile(environ | OURS):
-        (child,) = _children() - before
-        assert os.sched_getscheduler(int(child)) == os.SCHED_IDLE
+        (child,) = until(lambda: _children() - before, lambda: "no process has begun")
+        until(
+            lambda: os.sched_getscheduler(int(child)) == os.SCHED_IDLE,
+            lambda: "the process has another priority",
+        )
     assert _children() == before
+
+
+def test_it_is_made_though_the_thread_that_began_it_has_ended(environ: dict[str, str]) -> None:
+    """A driver starts Spark in such a thread. Linux kills processes that ask for it when the thread
+    that started them ends."""
+    before = _children()
+    lock = Path(environ[FOLDER]) / "lock"  # by then the process has asked for it
+    with ExitStack() as driver:
+        starting = threading.Thread(
+            target=lambda: (
+                driver.enter_context(meanwhile(environ | OURS)),
+                until(lock.exists, lambda: "no archive is made"),
+            )
+        )
+        starting.start()
+        place = Path(f"/proc/self/task/{starting.native_id}")
+        starting.join()
+        until(lambda: not place.exists(), lambda: "the thread has not ended")
+        (child,) = _children() - before
+        assert Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    assert _children() == before
+
+
+def test_unfinished_ones_are_deleted_when_another_one_is_made(environ: dict[str, str]) -> None:
+    """A process that makes one may be killed."""
+    other, made = (archive({"spark.driver.extraClassPath": f"/{n}.jar"}, environ) for n in "ab")
+    assert other
+    assert made
+    other.parent.mkdir(parents=True)
+    abandoned = other.with_suffix(".new")
+    abandoned.write_bytes(b"half")
+    _leave(made, b"classes")
+    assert made.is_file()
+    assert not abandoned.exists()
 
 
 def test_what_nobody_has_used_for_a_month_goes_when_another_one_is_made(
@@ -139,7 +179,12 @@ def _leave(found: Path, content: bytes, error: Exception | None = None) -> None:
 
 
 def _children() -> set[str]:
-    return set(Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split())
+    """Of all threads."""
+    return {
+        child
+        for of_thread in Path("/proc/self/task").glob("*/children")
+        for child in of_thread.read_text().split()
+    }
 
 
 def test_there_is_room_for_the_code_of_all_queries_that_are_kept(spark: SparkSession) -> None:

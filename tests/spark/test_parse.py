@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
+from pyspark.sql import SparkSession
 
 from dataplane.contract.identity import Content
+from dataplane.fragments.spark.writing import OPEN_COLUMNS
 from dataplane.storage.job_folders import fragment_folder
 from tests.avro_files import avro_file
 from tests.spark.conftest import Lake, done, failed, label, read, schema_of, told_types
@@ -83,6 +85,30 @@ def test_one_job_reads_files_of_every_name(lake: Lake) -> None:
         p.name for p in (lake.root / claim["prefix"]).rglob("*") if not p.name.endswith(".parquet")
     )
     assert left == sorted(fragment_folder("", label(i))[1:] for i in range(len(tasks)))
+
+
+def test_rows_of_many_files_are_not_sorted(lake: Lake) -> None:
+    """Wide files are: a task has one open file of `OPEN_COLUMNS` columns, and none of more. The
+    rows of its other files are sorted while it writes."""
+    for columns, is_sorted in {2: False, OPEN_COLUMNS: False, OPEN_COLUMNS + 1: True}.items():
+        names = [f"c{i}" for i in range(columns)]
+        schema = schema_of(lake.spark, ", ".join(f"{name} INT" for name in names))
+        texts = [f"{','.join(names)}\n{','.join([str(i)] * columns)}\n" for i in range(5)]
+        tasks = [
+            {"columns": schema, "objects": [lake.source(f"{columns}/{i}.csv", text, names)]}
+            for i, text in enumerate(texts)
+        ]
+        results = lake.run("parse", read("csv"), tasks)
+        rows = [lake.rows(result)[0] for result in results]
+        assert [list(row.values()) for row in rows] == [[i] * columns for i in range(5)]
+        writes = [plan for plan in plans(lake.spark) if "InsertIntoHadoopFsRelation" in plan]
+        assert ("- Sort (" in writes[-1]) is is_sorted
+
+
+def plans(spark: SparkSession) -> list[str]:
+    """Of the newest queries."""
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    return [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
 
 
 def test_files_say_what_they_hold(lake: Lake) -> None:

@@ -53,6 +53,7 @@ def environment(folder: Path, plane: Plane, **more: str) -> dict[str, str]:
         "HEADGATE_URL": plane.url,
         "HEADGATE_TOKEN_FILE": str(token),
         "HEADGATE_PARENT_PIPE": "1",
+        "HEADGATE_CLASSES": "off",  # else a process beside the driver makes an archive
         "HEADGATE_SPARK_CONF": json.dumps(conf),
         "TMPDIR": str(scratch),
         **more,

@@ -307,10 +307,6 @@ def _past(
         (before.get((c.dataset, c.seq), 0.0) for run in visible_runs for c in run.commits),
         default=0.0,
     )
-    # Of datasets whose step has no state yet, and of copies
-    undecided = {c.dataset for run in visible_runs for c in run.commits if c.root is None}
-    undecided |= {copy for name in names for copy in copies.get(name, ())}
-    pending = [d for d in decisions or () if d.dataset in undecided]
     attempts: dict[str, list[PastAttempt]] = {}
     for attempt in tx.past_attempts.newest(
         branch, names, ended=(earliest, tx.now()), limit=ATTEMPTS_SHOWN
@@ -323,10 +319,26 @@ def _past(
         adopted=_adopted(tx, branch, earliest, past_states),
         audit=Audit() if decisions is None else _newest_audit(tx, branch),
         costs={} if decisions is None else tx.past_attempts.costs(branch, names),
-        decisions={d.dataset: d for d in as_known(ctx, tx, facts, pending)},
+        decisions=_decisions(ctx, facts, visible_runs, copies, decisions or ()),
         copies=copies,
         now=tx.now(),
     )
+
+
+def _decisions(
+    ctx: Context,
+    facts: StoreSnapshot,
+    visible_runs: Sequence[Run],
+    copies: Mapping[str, Sequence[str]],
+    decisions: Sequence[Decision],
+) -> dict[str, Decision]:
+    """Those that the runs show, by dataset: of steps that have no state yet, and of copies."""
+    shown = {c.dataset for run in visible_runs for c in run.commits if c.root is None}
+    shown |= {
+        copy for run in visible_runs for name in run.datasets for copy in copies.get(name, ())
+    }
+    pending = [decision for decision in decisions if decision.dataset in shown]
+    return {d.dataset: d for d in as_known(ctx, facts.tx, facts, pending)}
 
 
 def _newest_audit(tx: Tx, branch: str) -> Audit:

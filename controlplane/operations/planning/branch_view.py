@@ -269,19 +269,14 @@ class Planners:
 
     def cache(self, namespace: str) -> NodeCache:
         """Tree nodes of a namespace, for all planners of this process: the loop's, too."""
-        with self._lock:
-            return self._cache(namespace)
-
-    def _cache(self, namespace: str) -> NodeCache:
-        if namespace not in self._caches:
-            self._caches[namespace] = NodeCache(CACHE_BYTES)
-        return self._caches[namespace]
+        # In one step, for threads that ask at once
+        return self._caches.setdefault(namespace, NodeCache(CACHE_BYTES))
 
     def of(self, store: Store, namespace: str, branch: str) -> Planner:
         with self._lock:
             main = self._planners.get((namespace, MAIN))
             if main is None:
-                main = Planner(store, namespace, cache=self._cache(namespace))
+                main = Planner(store, namespace, cache=self.cache(namespace))
                 self._planners[namespace, MAIN] = main
                 main.follows_branches = True
             if (namespace, branch) not in self._planners:

@@ -53,6 +53,7 @@ from dataplane.fragments.spark.row_conditions import (
     write_sorted_out,
 )
 from dataplane.fragments.spark.spark_attempt import SparkAttempt
+from dataplane.fragments.spark.writing import keep_files_open
 from dataplane.fragments.written import Written
 from dataplane.spark.spark_errors import ErrorSource, explain
 from dataplane.spark.spark_schemas import type_of_column
@@ -253,6 +254,7 @@ class _Batch:
         for name, value in NANOS_AS_LONG.items():
             session.conf.set(name, value)
         scans = self._scans(session, tasks)
+        keep_files_open(session, len(self._result["fields"]))
         if not scans or not self._result["fields"]:
             return {label: nothing_written(attempt, self._result) for label in labels}
         read = [self._load(session, scan) for scan in scans]

@@ -20,6 +20,11 @@ from dataplane.spark.spark_session import WRITING
 from dataplane.storage.job_folders import fragment_folder
 from dataplane.task_failures import TaskFailure
 
+# Of all files together that one task of Spark writes at once. A column of an open file holds up to
+# a page (1 MB) and a dictionary (1 MB)
+OPEN_COLUMNS = 256
+_OPEN_FILES = "spark.sql.maxConcurrentOutputFileWriters"
+
 
 def storable(df: DataFrame, *, case_sensitive: bool, labelled: bool = False) -> DataFrame:
     """`df` with columns that files can hold: untyped NULLs become texts. TaskFailure for a column
@@ -78,6 +83,16 @@ def _without_void(kind: Type) -> Type:
             "valueType": _without_void(kind["valueType"]),
         }
     return kind
+
+
+def keep_files_open(session: SparkSession, columns: int) -> None:
+    """Have tasks of this session write several labels at once, in place of sorting rows by label. A
+    task with more labels than open files sorts the rest.
+
+    For rows of files alone: a task reads 64 MB of them. Other tasks may read far more, and open
+    files would hold it in memory.
+    """
+    session.conf.set(_OPEN_FILES, str(min(64, OPEN_COLUMNS // max(1, columns))))
 
 
 def write_one(attempt: Attempt[DriverClaim], df: DataFrame, label: str) -> Written:

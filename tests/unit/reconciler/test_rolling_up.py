@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -94,13 +95,15 @@ def test_a_dataflow_that_does_not_compile_keeps_slices_apart() -> None:
 
 @contextmanager
 def statements(place: Place) -> Iterator[list[str]]:
-    """Those that read, as they are executed."""
+    """Those that read, as this thread executes them: tables are published by another one."""
     executed: list[str] = []
+    own = threading.get_ident()
     assert isinstance(place.ctx.store, SqlStore)
     engine = place.ctx.store._engines.reader
 
     def note(_: Any, __: Any, statement: str, *___: Any) -> None:
-        executed.append(statement)
+        if threading.get_ident() == own:
+            executed.append(statement)
 
     event.listen(engine, "before_cursor_execute", note)
     try:

@@ -24,7 +24,7 @@ from starlette.requests import Request
 
 from controlplane.operations.context import Context
 from controlplane.operations.desired import tokens
-from controlplane.ui import page_rendering, static_files
+from controlplane.ui import draw, page_rendering, static_files
 from controlplane.ui import pages as page_routes
 from controlplane.ui.forms import own_address
 from controlplane.ui.gate import WrongHost, require_host
@@ -180,10 +180,29 @@ def test_a_long_blueprint_is_shown_in_part(world: Pages, monkeypatch: pytest.Mon
         text = http.get("/flows/other/blueprint.json").json()["dataflow"]["text"]
     lines = len(text.splitlines())
     assert f'<span class="at">{lines}</span>' in whole
-    assert "lines. The editor" not in whole
+    assert "lines. This page" not in whole
     assert '<span class="at">2</span>' in part
     assert '<span class="at">3</span>' not in part
     assert f"The first 2 of {lines} lines." in part
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_names_of_boxes_begin_with_the_texts_that_are_seen(
+    world: Pages, monkeypatch: pytest.MonkeyPatch, dense: bool
+) -> None:
+    """People say to their computer what they see (WCAG 2.5.3)."""
+    if dense:
+        monkeypatch.setattr(draw, "COMPACT_FROM", 0)
+    with world.http() as http:
+        page = http.get("/flows/shop?show=all").text
+    boxes = page.split('<a class="node ')[1:]
+    assert len(boxes) > 3
+    seen = [
+        " ".join(re.findall(r"<text[^>]*>([^<]+)</text>", box.split("</a>")[0])) for box in boxes
+    ]
+    names = [box.split('aria-label="')[1].split('"')[0] for box in boxes]
+    assert [name[: len(texts)] for name, texts in zip(names, seen, strict=True)] == seen
+    assert ('<text class="sub"' in page) is not dense
 
 
 def test_a_run_and_an_attempt_have_pages(world: Pages) -> None:
