@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, TaskState
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 
@@ -88,8 +88,8 @@ class Queue(Protocol):
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
         placements, and more of the same job, dataset, size and placement, within the limits (at
-        least one). Each becomes running with a raised epoch and this attempt. `without`: of none of
-        these dataflows. None: nothing to do.
+        least one); the fewer, the more often that task failed. Each becomes running with a raised
+        epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
         attempt>/<attempt>`."""
@@ -127,6 +127,16 @@ class Queue(Protocol):
         """Running tasks that this attempt holds go back to queued (`burn`: counting one
         infrastructure failure), or are deleted where they have no demand left. Returns how many it
         held."""
+
+    def raised_sizes(self) -> dict[str, RaisedSize]:
+        """By dataset. Some may not hold any longer."""
+
+    def put_raised_size(self, raised: RaisedSize, kind: Kind) -> None:
+        """Insert or replace; smaller queued tasks of this dataset and kind get the size, and a
+        fresh budget."""
+
+    def drop_raised_sizes(self, before: float) -> int:
+        """Those of before this time; how many went."""
 
     def hand_over(self, attempt: str, tasks: Sequence[Task], kind: Kind) -> frozenset[bytes]:
         """Running tasks that this attempt holds become queued as tasks of another kind, for the

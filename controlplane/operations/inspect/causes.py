@@ -29,7 +29,7 @@ from controlplane.core.model.answers import (
 from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
-from controlplane.core.model.tasks import Task
+from controlplane.core.model.tasks import RaisedSize, Task
 from controlplane.core.plan import Decision, Step, WorkStep
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
@@ -122,7 +122,16 @@ def why(
             answer["freshness"] = fresh
         if node.is_source and node.read.connector in STREAMS:
             answer["roll_up"] = roll_up.sentence(tx, ctx.namespace, node, ctx.sees)
+        if (raised := facts.raised_size(node.maker)) is not None:
+            answer["resources"] = _raised_size(raised)
         return answer
+
+
+def _raised_size(raised: RaisedSize) -> str:
+    return (
+        f"its tasks count as {raised.size}, as one ran out of memory twice,"
+        f" at last at {json_views.instant(raised.at)}"
+    )
 
 
 def _with_due(facts: StoreSnapshot, origins: Sequence[SourceOrigin]) -> list[SourceOrigin]:

@@ -19,4 +19,4 @@ class SparkAttempt(Attempt[C_co]):
     def enter(self) -> None:
         """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
         self.check()
-        claim_thread(self.spark, self.claim["attempt"])
+        claim_thread(self.spark, self.claim["attempt"], self.claim.get("reads_bytes", 0))
