@@ -5,7 +5,7 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
@@ -85,10 +85,12 @@ class Queue(Protocol):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
         placements, and more of the same job, dataset, size and placement, within the limits (at
-        least one); the fewer, the more often that task failed. Each becomes running with a raised
+        least one); the fewer, the more often that task failed. `most_of`: how many of a dataset and
+        kind, asked where there are several; None: any number. Each becomes running with a raised
         epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the

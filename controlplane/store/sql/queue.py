@@ -8,7 +8,7 @@ to write; claims take queued rows only, and skip those that another claim is tak
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -406,6 +406,7 @@ class SqlQueue(TableGroup):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         stored = kind_texts(tuple(kinds), tuple(sizes), frozenset(placements))
         begins = {f"without_{i}": f"{flow}." for i, flow in enumerate(without)}
@@ -415,6 +416,8 @@ class SqlQueue(TableGroup):
         if not batch:
             return None
         head = batch[0]
+        if len(batch) > 1 and most_of is not None:
+            batch = batch[: most_of(head.dataset, KindText.of(head.kind).kind)]
         running = self._rows_by(
             _CLAIM, [row.key for row in batch], state="running", attempt=attempt
         )

@@ -19,4 +19,6 @@ class SparkAttempt(Attempt[C_co]):
     def enter(self) -> None:
         """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
         self.check()
-        claim_thread(self.spark, self.claim["attempt"], self.claim.get("reads_bytes", 0))
+        claim = self.claim
+        read_bytes = claim["reads_bytes"] if "reads_bytes" in claim else 0
+        claim_thread(self.spark, claim["attempt"], read_bytes)

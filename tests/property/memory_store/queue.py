@@ -3,7 +3,7 @@ worth doing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -219,6 +219,7 @@ class MemoryQueue(MemoryPart):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
         left_out = tuple(flow + "." for flow in without)
@@ -231,6 +232,8 @@ class MemoryQueue(MemoryPart):
         same = [t for t in due if (t.job, t.dataset, t.kind, t.size, t.placement) == alike]
         together = tried_together(same[: max(1, max_tasks)], max_tasks)
         batch = within(together, max_bytes)
+        if len(batch) > 1 and most_of is not None:
+            batch = batch[: most_of(head.dataset, head.kind)]
         for task in batch:
             self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)
         claimed = Attempt(

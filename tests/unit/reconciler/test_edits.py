@@ -62,9 +62,7 @@ def test_later_tasks_of_a_dataset_that_ran_out_of_memory_go_to_larger_drivers(
     with place.ctx.store.read() as tx:
         assert {task.size for task in tx.queue.demands("main", "shop.orders").values()} == {"large"}
     sentence = causes.why(place.ctx, "main", "shop.orders")["resources"]
-    assert sentence.startswith(
-        "its tasks count as large, as one ran out of memory twice"
-    )
+    assert sentence.startswith("its tasks count as large, as one ran out of memory twice")
     place.now += RAISED_FOR_S
     (tmp_path / "1.csv").write_text("id\n1\n2\n3\n")
     place.listed()
