@@ -90,7 +90,7 @@ class Queue(Protocol):
         """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
         placements, and more of the same job, dataset, size and placement, within the limits (at
         least one); the fewer, the more often that task failed. `most_of`: how many of a dataset and
-        kind, asked where there are several; None: any number. Each becomes running with a raised
+        kind, called where there are several; None: any number. Each becomes running with a raised
         epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the

@@ -132,7 +132,7 @@ def why(
 def _resources(ctx: Context, facts: StoreSnapshot, node: Node, step: Step) -> list[str]:
     """What past attempts change of the drivers of its tasks, and of how many tasks they get."""
     sentences = []
-    if (raised := facts.raised_size(node.maker)) is not None:
+    if (raised := facts.raised_size(facts.tx, node.maker)) is not None:
         sentences.append(
             f"its tasks count as {raised.size}, as one ran out of memory twice,"
             f" at last at {json_views.instant(raised.at)}"

@@ -237,7 +237,6 @@ class Planner:
         memory.fetched.paused = tx.blueprints.paused(self._branch)
         memory.fetched.fetch_forces(tx, self._branch)
         memory.fetched.holds = tx.states.holds(self._branch)
-        memory.fetched.raised_sizes = tx.queue.raised_sizes()
         memory.branches = tx.branches.all() if self.follows_branches else {}
         memory.kinds = salts.kinds(memory.desired)
         memory.periods = salts.periods(memory.kinds, tx.now()) if memory.kinds else {}
@@ -270,7 +269,7 @@ class Planner:
         if change_marks.HOLDS in marked:
             memory.fetched.holds = tx.states.holds(self._branch)
         if change_marks.SIZES in marked:
-            memory.fetched.raised_sizes = tx.queue.raised_sizes()
+            memory.fetched.raised_sizes = None
         if change_marks.FORCED in marked:
             memory.fetched.fetch_forces(tx, self._branch)
         stale |= marked & desired.nodes.keys()

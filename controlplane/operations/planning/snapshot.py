@@ -231,7 +231,7 @@ class Fetched:
     forces: Mapping[str, int] = field(default_factory=dict)
     forced_ranges: Mapping[int, ForcedRange] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
-    raised_sizes: Mapping[str, RaisedSize] = field(default_factory=dict)
+    raised_sizes: Mapping[str, RaisedSize] | None = None  # read once a task is requested
 
     def fetch_forces(self, tx: Tx, branch: str) -> None:
         self.forces = tx.blueprints.forces(branch)
@@ -386,10 +386,13 @@ class StoreSnapshot:
     def holds(self) -> Mapping[str, Hold]:
         return self._fetched.holds
 
-    def raised_size(self, dataset: str) -> RaisedSize | None:
-        """The least size of its tasks, where one of them ran out of memory lately."""
+    def raised_size(self, tx: Tx, dataset: str) -> RaisedSize | None:
+        """The least size of its tasks, where one of them ran out of memory lately. `tx`: an open
+        transaction, perhaps a later one."""
+        if self._fetched.raised_sizes is None:
+            self._fetched.raised_sizes = tx.queue.raised_sizes()
         raised = self._fetched.raised_sizes.get(dataset)
-        return raised if raised is not None and raised.holds(self.tx.now()) else None
+        return raised if raised is not None and raised.holds(tx.now()) else None
 
 
 def plan_now(

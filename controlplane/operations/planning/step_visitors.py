@@ -223,7 +223,7 @@ class StepExecutor:
 
     def _raised(self, task: Task) -> Task:
         """A task of a dataset that ran out of memory lately is not tried in such a driver."""
-        raised = self.facts.raised_size(task.dataset)
+        raised = self.facts.raised_size(self.tx, task.dataset)
         return replace(task, size=larger(task.size, raised.size)) if raised else task
 
 

@@ -1,8 +1,8 @@
 """How many tasks a driver gets at once: about a minute's work, by the past attempts of their dataset.
 
-Thousands of small tasks are one Spark job. Of slow ones, such as a model that reads images, one
-driver would have hours of work in one claim: others would have none, nothing would be committed
-meanwhile, and all would be lost with the driver.
+Thousands of small tasks are one Spark job. A claim of slow tasks, such as a model that reads images,
+could be hours of work for one driver. Other drivers would have nothing to do, datasets would have no
+commits meanwhile, and the end of that driver would lose all of its work.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class BatchSizes:
 def task_seconds(attempts: Iterable[PastAttempt]) -> float:
     """What a task takes in the middle one of all tasks of these attempts; 0 where none is known.
 
-    An attempt at one task says little of what many take together: its own time is left out, and one
-    at many counts as often.
+    An attempt at one task says little of what many take together. So the seconds of an attempt
+    itself are left out, and an attempt at ten tasks counts ten times.
     """
     shares = [
         (max(0.0, (attempt.seconds or 0.0) - ATTEMPT_S) / attempt.done, attempt.done)

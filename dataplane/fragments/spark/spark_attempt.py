@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,5 @@ class SparkAttempt(Attempt[C_co]):
     def enter(self) -> None:
         """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
         self.check()
-        claim = self.claim
-        read_bytes = claim["reads_bytes"] if "reads_bytes" in claim else 0
-        claim_thread(self.spark, claim["attempt"], read_bytes)
+        read_bytes = cast("int", self.claim.get("reads_bytes", 0))
+        claim_thread(self.spark, self.claim["attempt"], read_bytes)
