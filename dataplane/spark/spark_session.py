@@ -69,7 +69,7 @@ SHUFFLE = "spark.sql.shuffle.partitions"
 FEWEST, MOST = max(4, min(200, 2 * (os.cpu_count() or 2))), 2_000  # partitions of a shuffle
 # Of files that are read, for each partition of a shuffle. Adaptive execution joins those that are
 # too small, and cannot split what was made too large.
-SHUFFLED_BYTES = 32 << 20
+SHUFFLED_BYTES = 64 << 20
 CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), of either compiler: without
