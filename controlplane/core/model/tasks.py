@@ -21,9 +21,8 @@ Size: TypeAlias = Literal["small", "standard", "large"]  # how much of a machine
 SIZES: tuple[Size, ...] = ("small", "standard", "large")
 
 
-RAISED_FOR_S = (
-    7 * 86400.0
-)  # after which tasks are tried again at the size that their blueprint says
+# After which tasks are tried again at the size that their blueprint says
+RAISED_FOR_S = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,9 @@ class Task:
             object.__setattr__(self, "placement", placement_of(self.kind))
 
 
-def next_larger(size: Size) -> Size:
-    """The next larger size; the largest one has none."""
-    return SIZES[min(SIZES.index(size) + 1, len(SIZES) - 1)]
+def next_larger(size: Size) -> Size | None:
+    """The next larger size; None for the largest."""
+    return next(iter(SIZES[SIZES.index(size) + 1 :]), None)
 
 
 def larger(first: Size, other: Size) -> Size:

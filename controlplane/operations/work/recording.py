@@ -15,7 +15,6 @@ from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.past_attempts import COMPUTING, Outcome, PastAttempt
 from controlplane.core.model.tasks import (
-    SIZES,
     Attempt,
     By,
     Fragment,
@@ -395,10 +394,9 @@ class Recording:
         too."""
         if error["condition"] != OUT_OF_MEMORY or self.attempt.kind not in COMPUTING:
             return None
-        again = [task for task in map(self.tasks.__getitem__, keys) if _ran_out_of_memory(task)]
-        if not again or again[0].size == SIZES[-1]:
-            return None
-        return RaisedSize(self.attempt.dataset, next_larger(again[0].size), self.tx.now())
+        sizes = {self.tasks[key].size for key in keys if _ran_out_of_memory(self.tasks[key])}
+        size = next_larger(sizes.pop()) if sizes else None  # tasks of an attempt are of one size
+        return None if size is None else RaisedSize(self.attempt.dataset, size, self.tx.now())
 
     def _came_to(
         self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None
