@@ -15,6 +15,7 @@ DEFAULT_HOME = ".headgate"
 LEASE_S, SHORTEST_LEASE_S = 15.0, 2  # for which a leader that is not heard of stays the leader
 # After which a driver that does not call is given up; an idle one calls every 20
 SILENT_S, SHORTEST_SILENT_S = 90.0, 30
+BATCH_S = 60.0  # of work that a driver gets at once, by past attempts
 DRIVER_IDLE_S = 300.0  # a local driver without work ends after this time: Spark takes some 1.5 GB
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 CHOSEN_TOKEN = re.compile(r"hg_[A-Za-z0-9_-]{32,}")
@@ -68,6 +69,7 @@ class Settings:
     semantics: int = 0
     lease_s: float = LEASE_S
     silent_s: float = SILENT_S
+    batch_s: float = BATCH_S
     driver_idle_s: float = DRIVER_IDLE_S
     queries_per_user: int = 1  # that run at a time
     driver_user: str | None = None
@@ -110,6 +112,7 @@ def read(home: Path | None = None, environ: Mapping[str, str] | None = None) -> 
         semantics=_number(variables.get("SEMANTICS", "0"), "HEADGATE_SEMANTICS"),
         lease_s=_seconds(variables, "LEASE_S", LEASE_S, SHORTEST_LEASE_S),
         silent_s=_seconds(variables, "SILENT_S", SILENT_S, SHORTEST_SILENT_S),
+        batch_s=_seconds(variables, "BATCH_S", BATCH_S, 1),
         driver_idle_s=_duration(variables, "DRIVER_IDLE", DRIVER_IDLE_S),
         queries_per_user=_at_least_one(
             variables.get("QUERIES_PER_USER", "1"), "HEADGATE_QUERIES_PER_USER"

@@ -19,6 +19,7 @@ from controlplane.core.model.namespaces import DEFAULT
 from controlplane.operations.context import Context
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.branch_view import Planners
+from controlplane.operations.work.batch_sizes import BatchSizes
 from controlplane.ports.lake import ObjectStore
 from controlplane.ports.store import Store
 from dataplane.contract.kinds import Kind
@@ -73,6 +74,7 @@ class DriverServices:
     # Of the loop, where it runs in this process
     failing_units: FailingUnits = field(default_factory=FailingUnits, kw_only=True)
     planners: Planners = field(default_factory=Planners, kw_only=True)
+    batch_sizes: BatchSizes = field(default_factory=BatchSizes, kw_only=True)
     # Each call of a driver's, before it is answered
     note_call: Callable[[str], None] = field(default=lambda _: None, kw_only=True)
     # A driver reported that Spark's start is over
@@ -102,6 +104,7 @@ class DriverServices:
             wake_of=lambda other: self.wake.of(other).notify(),
             lake=self.lake.uri,
             planners=self.planners,
+            batch_sizes=self.batch_sizes,
             failing_units=self.failing_units.of(namespace),
             notify=self.notify if namespace == DEFAULT else (),
             principal=token.principal,

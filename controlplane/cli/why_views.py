@@ -40,6 +40,7 @@ def facts(answer: WhyAnswer, *, shows_all: bool = False) -> tuple[str, ...]:
         lines += [f"source: {_source(s)}" for s in answer["sources"]]
         lines += [f"reads {reading(name, mode)}" for name, mode in answer["modes"].items()]
     lines += [f"slices: {answer['roll_up']}"] if "roll_up" in answer else []
+    lines += [f"resources: {answer['resources']}"] if "resources" in answer else []
     lines += [f"volatile: {_construct(construct)}" for construct in answer.get("volatile") or ()]
     lines += [f"logic: {answer['logic']}"] if answer.get("logic") else []
     lines += [f"{d['kind']} {d['state']}: {d['reason']}" for d in answer.get("drivers") or ()]

@@ -47,6 +47,7 @@ LOG_TAIL_BYTES = 8192
 START_S = 300.0  # a child that never called may take so long to
 AWAY_S = 20.0  # this process itself was paused, or busy, if it has not looked for so long
 ID = re.compile(r"(driver|worker)-[0-9a-f]{12}(n[a-z2-7]{1,64})?")
+NO_MEMORY = "ran out of memory"
 NO_JVM = "JAVA_GATEWAY_EXITED"  # says PySpark, and leaves why to the JVM
 WRITTEN_BY_JVM = re.compile(
     r"^(Exception in thread|Error|Invalid|Unrecognized|Conflicting|.* insufficient mem).*", re.M
@@ -259,6 +260,7 @@ class LocalPool:
         now = self._monotonic()
         if not child.stopping:
             self._backoff[child.namespace, driver.kind].after(now - child.began, now)
+        words = reason(status, child)
         return Driver(
             driver.id,
             driver.pool,
@@ -266,7 +268,8 @@ class LocalPool:
             at=driver.at,
             seen=time.time(),
             ended=True,
-            reason=reason(status, child),
+            reason=words,
+            fault="memory" if words.startswith(NO_MEMORY) else "",
         )
 
     def _starts_spark(self, driver: Driver) -> bool:
@@ -345,7 +348,7 @@ def reason(status: int, child: ChildProcess) -> str:
     if child.stopping:
         return driver_ends.AS_REQUESTED
     if "OutOfMemoryError" in tail or "MemoryError" in tail:
-        return f"ran out of memory ({_ending(status)}); see {child.log.name}"
+        return f"{NO_MEMORY} ({_ending(status)}); see {child.log.name}"
     if status in (-signal.SIGKILL, 128 + signal.SIGKILL):
         return "killed by SIGKILL: by a person, or because the machine ran out of memory"
     last = tail.strip().rpartition("\n")[2]

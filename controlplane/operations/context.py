@@ -14,6 +14,7 @@ from controlplane.core.rights import EVERYTHING, Principal, may
 from controlplane.operations.failing_units import FailingUnits
 from controlplane.operations.planning.branch_view import Planners
 from controlplane.operations.planning.snapshot import StoreSnapshot
+from controlplane.operations.work.batch_sizes import BatchSizes
 from controlplane.ports.store import Store, Tx
 
 
@@ -44,6 +45,7 @@ class Context:
     wake_of: Callable[[str], None] = _no_namespace  # the same in another namespace
     lake: str = ""  # URI of the lake, for the addresses of tables
     planners: Planners = field(default_factory=Planners)
+    batch_sizes: BatchSizes = field(default_factory=BatchSizes)
     # Of the loop, where it runs in this process
     failing_units: FailingUnits = field(default_factory=FailingUnits)
     notify: tuple[Channel, ...] = ()  # channels of the installation

@@ -30,6 +30,7 @@ def driver_services(foundation: Foundation, pools: DriverPools) -> DriverService
         stopping=foundation.stopping,
         failing_units=foundation.failing_units,
         planners=foundation.planners,
+        batch_sizes=foundation.batch_sizes,
         note_call=liveness.note,
         has_spark=liveness.note_spark,
         note_unknown_call=liveness.note_unknown_call,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from controlplane.operations.context import Context
     from controlplane.operations.failing_units import FailingUnits
     from controlplane.operations.planning.branch_view import Planners
+    from controlplane.operations.work.batch_sizes import BatchSizes
     from controlplane.ports.store import Store
     from controlplane.reconciler.wake import WakeCounter
 
@@ -69,6 +70,12 @@ class Foundation:
         return Planners()
 
     @cached_property
+    def batch_sizes(self) -> BatchSizes:
+        from controlplane.operations.work.batch_sizes import BatchSizes
+
+        return BatchSizes(self.settings.batch_s)
+
+    @cached_property
     def notify(self) -> tuple[Channel, ...]:
         """The installation's channels for alerts. BadSetting where the file cannot be used."""
         path, pool = self.settings.notify, self.settings.pool
@@ -104,6 +111,7 @@ class Foundation:
             wake=self.wake.notify,
             lake=self.settings.lake,
             planners=self.planners,
+            batch_sizes=self.batch_sizes,
             failing_units=self.failing_units,
             notify=self.notify,
             exports=self.settings.openlineage is not None,

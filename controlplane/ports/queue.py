@@ -5,11 +5,11 @@ Contract under failure: a method either does all that it says or raises and chan
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, TaskState
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 
@@ -85,11 +85,13 @@ class Queue(Protocol):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
         placements, and more of the same job, dataset, size and placement, within the limits (at
-        least one). Each becomes running with a raised epoch and this attempt. `without`: of none of
-        these dataflows. None: nothing to do.
+        least one); the fewer, the more often that task failed. `most_of`: how many of a dataset and
+        kind, called where there are several; None: any number. Each becomes running with a raised
+        epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
         attempt>/<attempt>`."""
@@ -127,6 +129,16 @@ class Queue(Protocol):
         """Running tasks that this attempt holds go back to queued (`burn`: counting one
         infrastructure failure), or are deleted where they have no demand left. Returns how many it
         held."""
+
+    def raised_sizes(self) -> dict[str, RaisedSize]:
+        """By dataset. Some may not hold any longer."""
+
+    def put_raised_size(self, raised: RaisedSize, kind: Kind) -> None:
+        """Insert or replace; smaller queued tasks of this dataset and kind get the size, and a
+        fresh budget."""
+
+    def drop_raised_sizes(self, before: float) -> int:
+        """Those of before this time; how many went."""
 
     def hand_over(self, attempt: str, tasks: Sequence[Task], kind: Kind) -> frozenset[bytes]:
         """Running tasks that this attempt holds become queued as tasks of another kind, for the

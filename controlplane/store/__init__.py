@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from controlplane.core.errors import MissingPackage
 from controlplane.ports.store import Store
 
-HEAD = "0028"  # the newest migration
+HEAD = "0029"  # the newest migration
 
 
 def open_store(url: str, clock: Callable[[], float] = time.time) -> Store:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple, Protocol, TypeVar, cast
 
-from controlplane.core.model.tasks import SIZES, Size
+from controlplane.core.model.tasks import Size
 from dataplane.contract.kinds import Kind, Placement, placement_of
 
 NODE_FRESH_S = 900.0  # that a tree node is put again is not noted so soon after the last time
@@ -43,6 +43,27 @@ def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
             break
         fitting.append(candidate)
     return fitting
+
+
+class Tried(Protocol):
+    @property
+    def failures(self) -> int: ...
+
+
+R = TypeVar("R", bound=Tried)
+
+
+def tried_together(candidates: Sequence[R], most: int) -> list[R]:
+    """Those that failed as often as the first one, and the fewer the more often: a task that ends
+    its driver takes others with it, but not at its last try.
+
+    Where 500 are claimed at first, then 62, 7, and one.
+    """
+    if not candidates:
+        return []
+    failures = candidates[0].failures
+    alike = [candidate for candidate in candidates if candidate.failures == failures]
+    return alike[: max(1, most >> (3 * failures))]
 
 
 class KindText(NamedTuple):
@@ -77,10 +98,6 @@ def kind_texts(
 ) -> tuple[str, ...]:
     """The stored texts of these kinds, sizes and placements."""
     return tuple(KindText(*parts).text for parts in product(kinds, sizes, sorted(placements)))
-
-
-def larger(first: Size, other: Size) -> Size:
-    return max(first, other, key=SIZES.index)
 
 
 def firsts(keyed: Iterable[tuple[K, V]]) -> list[V]:

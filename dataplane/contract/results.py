@@ -14,6 +14,7 @@ from dataplane.contract.transform_lineage import ColumnLineage
 LABEL = "_fragment"  # the folder level, and column, that separates the fragments of one attempt
 # A write found nothing where the copy has been: all of it is to be written again
 TARGET_GONE = "target-gone"
+OUT_OF_MEMORY = "driver-out-of-memory"  # the condition of an error: larger drivers may do it
 MANIFEST = "manifest.json"
 # Of a slice: only a driver can say what its messages are
 UNDECIDED = "undecided"

@@ -4,19 +4,22 @@ the path.
 Spark takes glob characters, hidden names, colons and percent signs of a path for more than text,
 and the only column that separates rows of different files without a join is a partition folder. So
 no name that a user chose reaches it: `<folder>/_fragment=<label>/<number>.<suffix>` is a symbolic
-link to the file.
+link to the file. Where a label has all files of one folder, `<folder>/_fragment=<label>` is a link
+to that: on ext4 a new folder and the first name in it take ten times as long.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from dataplane.contract.results import LABEL
 from dataplane.contract.schemas import Json, Schema
 
 _SUFFIXES = re.compile(r"(\.[A-Za-z0-9]{1,8}){1,2}$")  # Hadoop recognizes compression by them
+_AS_IT_IS = re.compile(r"[A-Za-z0-9][\w.-]*\.parquet", re.ASCII)  # to Spark, nothing but a name
 _NAME = re.compile(re.escape(LABEL) + r"=([0-9a-f]{32})")
 OBJECT = "_object"
 _LABEL_FIELD: Json = {"name": LABEL, "type": "string", "nullable": True, "metadata": {}}
@@ -46,6 +49,18 @@ class LinkedFiles:
         os.symlink(target, alias)
         self.targets[alias] = target
 
+    def add_all(self, targets: Sequence[str], label: str | None) -> None:
+        """Link files that are there; those of a label by one link to their folder where they are
+        all that is in it."""
+        folder = os.path.dirname(targets[0])
+        if label is None or not _are_all_in(folder, targets):
+            for target in targets:
+                self.add(target, label)
+            return
+        alias = f"{self.folder}/{LABEL}={label}"
+        os.symlink(folder, alias)
+        self.targets |= {f"{alias}/{os.path.basename(target)}": target for target in targets}
+
     def renamed(self, text: str) -> str:
         """A text with the files' own paths in place of links."""
         if str(self.folder) not in text:
@@ -55,6 +70,18 @@ class LinkedFiles:
 
     def __bool__(self) -> bool:
         return bool(self.targets)
+
+
+def _are_all_in(folder: str, targets: Sequence[str]) -> bool:
+    """Whether the folder has these files, each named once, and nothing else that Spark would read
+    or read otherwise."""
+    with os.scandir(folder) as names:
+        are_files = {name.path: name.is_file() for name in names}
+    return (
+        len(targets) == len(are_files)
+        and are_files == dict.fromkeys(targets, True)
+        and all(_AS_IT_IS.fullmatch(os.path.basename(target)) for target in targets)
+    )
 
 
 def suffix_of(path: str) -> str:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pyspark import SparkContext
 
 OUT_OF_MEMORY = 52  # Spark's exit code for it
+NO_MEMORY = "Spark's JVM ran out of memory (OutOfMemoryError)"
 LAST_S = 5.0  # between its last connection and its end
 
 
@@ -33,7 +34,7 @@ def how_ended() -> str | None:
 
 def _in_words(code: int) -> str:
     if code == OUT_OF_MEMORY:
-        return "Spark's JVM ran out of memory (OutOfMemoryError)"
+        return NO_MEMORY
     return (
         f"Spark's JVM was killed by signal {-code}"
         if code < 0

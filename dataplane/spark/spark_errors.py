@@ -13,8 +13,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from dataplane.contract.results import TaskError
-from dataplane.spark.jvm_exit import has_ended, how_ended
+from dataplane.contract.results import OUT_OF_MEMORY, TaskError
+from dataplane.spark.jvm_exit import NO_MEMORY, has_ended, how_ended
 from dataplane.spark.sql_positions import Edit, offset_of, original_offset, place_of
 from dataplane.task_failures import (
     DAMAGED,
@@ -32,9 +32,14 @@ Place: TypeAlias = tuple[str | None, int, int | None]  # file, line, column
 _WRAPPERS = ("FAILED_READ_FILE.NO_HINT", "TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF", "_LEGACY_ERROR")
 _NOT_THERE = ("PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 _UNREADABLE = ("FAILED_READ_FILE.", "CANNOT_READ_FILE_FOOTER")
-_BROKEN_MACHINE = (
+_NO_MEMORY = (
     "java.lang.OutOfMemoryError",
     "org.apache.spark.memory.SparkOutOfMemoryError",
+)
+# What Spark says of the pod of an executor: its JVM, or all of it, ran out of memory
+_EXECUTOR_NO_MEMORY = ("(JVM OOM)", "(SIGKILL, possible container OOM)")
+_BROKEN_MACHINE = (
+    *_NO_MEMORY,
     "java.lang.InterruptedException",
     "java.nio.file.FileSystemException",
     "java.nio.channels.ClosedByInterruptException",
@@ -58,6 +63,7 @@ _BROKEN_WORDS = (
     "Cannot allocate memory",
     "Read-only file system",
     "Python worker exited unexpectedly",
+    *_EXECUTOR_NO_MEMORY,
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s*")
 _MALFORMED = (
@@ -113,8 +119,7 @@ def explain(error: BaseException, source: ErrorSource = ErrorSource()) -> TaskEr
         causes = list(_causes(error))
     except Exception:  # noqa: BLE001  # a JVM that does not answer is broken
         return _ended(error, source)
-    record = _record_of(error, causes, source)
-    return _ended(error, source) if record["kind"] == "user" and has_ended() else record
+    return _ended(error, source) if has_ended() else _record_of(error, causes, source)
 
 
 def _record_of(error: BaseException, causes: Sequence[Cause], source: ErrorSource) -> TaskError:
@@ -139,7 +144,7 @@ def _ended(error: BaseException, source: ErrorSource) -> TaskError:
     message = how_ended() or f"Spark is gone: {type(error).__name__}"
     return _record(
         "infrastructure",
-        "SPARK_GONE",
+        OUT_OF_MEMORY if message == NO_MEMORY else "SPARK_GONE",
         None,
         message=message,
         place=None,
@@ -259,6 +264,10 @@ def _of_spark(error: BaseException, causes: Sequence[Cause], source: ErrorSource
             error=error,
             source=source,
         )
+    if kind == "infrastructure" and any(map(_is_out_of_memory, causes)):
+        return _record(
+            kind, OUT_OF_MEMORY, None, message=message, place=place, error=error, source=source
+        )
     code = _RAISED_CODE.match(message) if cause.condition == "USER_RAISED_EXCEPTION" else None
     return _record(
         kind,
@@ -298,6 +307,14 @@ def _runs_out(cause: Cause) -> bool:
     words = cause.condition is None and any(word in cause.message for word in _BROKEN_WORDS)
     is_known = cause.kind in _BROKEN_MACHINE or cause.kind.startswith(_BROKEN_STORE)
     return words or is_known or cause.condition == "SPARK_JOB_CANCELLED"
+
+
+def _is_out_of_memory(cause: Cause) -> bool:
+    """A text counts only where Spark gives no condition, as of `_runs_out`."""
+    is_of_executor = cause.condition is None and any(
+        words in cause.message for words in _EXECUTOR_NO_MEMORY
+    )
+    return is_of_executor or cause.kind in _NO_MEMORY
 
 
 def _message(cause: Cause, causes: Sequence[Cause], source: ErrorSource) -> str:

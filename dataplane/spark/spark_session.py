@@ -65,6 +65,11 @@ LISTING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 JVM_END_S = 10.0
+SHUFFLE = "spark.sql.shuffle.partitions"
+FEWEST, MOST = max(4, min(200, 2 * (os.cpu_count() or 2))), 2_000  # partitions of a shuffle
+# Of files that are read, for each partition of a shuffle. Adaptive execution joins those that are
+# too small, and cannot split what was made too large.
+SHUFFLED_BYTES = 64 << 20
 CONF = "HEADGATE_SPARK_CONF"
 MORE = "HEADGATE_JVM"  # further options of our JVMs, which win over these
 # Room for the code of all queries that are kept (`codegen.cache`), of either compiler: without
@@ -209,7 +214,7 @@ def _defaults(scratch: Path, options: str) -> dict[str, str]:
         # Spark keeps 100 compiled pieces of code, as many as some ten queries have: a driver serves
         # more than that.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        "spark.sql.shuffle.partitions": str(max(4, min(200, 2 * (os.cpu_count() or 2)))),
+        SHUFFLE: str(FEWEST),
         # Hundreds of small files become a few tasks
         "spark.sql.files.openCostInBytes": str(128 * 1024),
         "spark.sql.files.maxPartitionBytes": str(64 * 1024 * 1024),
@@ -271,7 +276,15 @@ def _configured(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
     for key, value in {**WHOLE, **conf}.items():
         session.conf.set(key, value)
+    count: int = getattr(_OWN, "shuffle_partitions", FEWEST)
+    if count > FEWEST and session.conf.get(SHUFFLE) == str(FEWEST):  # else an operator chose it
+        session.conf.set(SHUFFLE, str(count))
     return session
+
+
+def shuffle_partitions(read_bytes: int) -> int:
+    """How many partitions a shuffle has in an attempt that reads files of so many bytes."""
+    return max(FEWEST, min(MOST, -(-read_bytes // SHUFFLED_BYTES)))
 
 
 @contextmanager
@@ -288,12 +301,12 @@ def under(session: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
             session.conf.set(name, str(previous))
 
 
-def claim_thread(spark: SparkSession, group: str) -> None:
+def claim_thread(spark: SparkSession, group: str, read_bytes: int = 0) -> None:
     """Put this thread's jobs into a group that can be cancelled, and forget what earlier work left
-    on the thread."""
+    on the thread. Its shuffles fit files of `read_bytes`."""
     context, jvm = spark.sparkContext, spark._jvm
     assert jvm is not None
-    _OWN.session = None
+    _OWN.session, _OWN.shuffle_partitions = None, shuffle_partitions(read_bytes)
     context._jsc.sc().setLocalProperties(jvm.java.util.Properties())
     spark._get_j_spark_session_class(jvm).clearActiveSession()
     context.setJobGroup(group, group)

@@ -95,7 +95,7 @@ class LocalLake(LocalFiles):
     """Files below a folder, which Spark and Arrow read by their paths."""
 
     def place(self, path: str) -> str:
-        return str(self.root / path)
+        return os.path.join(self.root, path)  # asked for each file, several times
 
     def size_bytes(self, paths: Iterable[str], enough: int) -> int:  # noqa: ARG002  # asking costs next to nothing
         return sum((self.root / path).stat().st_size for path in paths)

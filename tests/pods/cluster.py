@@ -115,7 +115,7 @@ class Cluster:
         pools = json.loads((LOCAL / "pools.json").read_text())
         pools["secrets"] = ["shop"]
         pools["pools"]["small"] |= {"maximum": 2, "tasks_each": 1, "idle_s": 5}
-        pools["pools"]["large"] |= {"idle_s": 5}
+        pools["pools"]["large"] |= {"idle_s": 5, "memory": "5Gi"}
         pools["sessions"] = {"cpu": "100m", "memory": "1700Mi", "maximum": 1}
         pools["env"] |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/data/wheels"}
         changed = {

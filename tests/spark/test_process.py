@@ -188,8 +188,9 @@ def test_a_jvm_that_runs_out_of_memory_is_told_of(folders: Folders, tmp_path: Pa
         plane.claims.put(large)
         assert process.wait() == 1
         reports = [plane.reports.get() for _ in range(plane.reports.qsize())]
-    assert {failed(result)["kind"] for report in reports for result in report["results"]} == {
-        "infrastructure"
+    errors = [failed(result) for report in reports for result in report["results"]]
+    assert {(error["kind"], error["condition"]) for error in errors} == {
+        ("infrastructure", "driver-out-of-memory")
     }
     last = (tmp_path / "log").read_text().splitlines()[-1]
     assert last.endswith(

@@ -11,10 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkValueError
+from pyspark.sql import SparkSession
 
+from dataplane.contract.results import OUT_OF_MEMORY
 from dataplane.fragments.attempt import Cancelled
-from dataplane.spark.spark_errors import explain
+from dataplane.spark import spark_session
+from dataplane.spark.spark_errors import ErrorSource, explain
+from dataplane.spark.spark_session import FEWEST, MOST, SHUFFLED_BYTES
 from dataplane.transform.bundle import opened
 from tests.spark.conftest import (
     Lake,
@@ -266,6 +271,53 @@ def test_an_error_on_a_python_worker_leads_to_the_helpers_line(lake: Lake) -> No
 def test_an_error_of_pyspark_without_a_condition_names_its_class() -> None:
     error = explain(PySparkValueError("nope"))  # as `row["nope"]` raises it
     assert (error["kind"], error["message"]) == ("user", "PySparkValueError: nope")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Reason: The executor with id 2 exited with exit code 137(SIGKILL, possible container OOM).",
+        "Reason: The executor with id 2 exited with exit code 52(JVM OOM).",
+    ],
+)
+def test_an_executor_that_ran_out_of_memory_is_nobodys_error(
+    spark: SparkSession, message: str
+) -> None:
+    """A larger driver has larger executors."""
+    jvm: Any = spark._jvm
+    lost = "Job aborted due to stage failure: ExecutorLostFailure (executor 2 exited) "
+    error = explain(
+        Py4JJavaError("a call", jvm.org.apache.spark.SparkException(lost + message)), ErrorSource()
+    )
+    assert (error["kind"], error["condition"]) == ("infrastructure", OUT_OF_MEMORY)
+
+
+SHUFFLES = """
+def transform(spark):
+    return spark.createDataFrame([(spark.conf.get("spark.sql.shuffle.partitions"),)], "n STRING")
+"""
+
+
+def shuffle_partitions(lake: Lake, read_bytes: int) -> int:
+    claim = lake.claim("transform", bundle(SHUFFLES), [{}])
+    claim["reads_bytes"] = read_bytes
+    (result,) = lake.executor.run(claim)
+    return int(lake.rows(result)[0]["n"])
+
+
+def test_shuffles_have_the_more_partitions_the_more_is_read(lake: Lake) -> None:
+    """Also after an attempt with more, in the same thread."""
+    sizes = [0, 640 * SHUFFLED_BYTES, 1, 1 << 60]
+    assert [shuffle_partitions(lake, size) for size in sizes] == [FEWEST, 640, FEWEST, MOST]
+
+
+def test_shuffles_have_the_partitions_that_an_operator_chose(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        spark_session, "FEWEST", FEWEST - 1
+    )  # as if Spark had started with one more
+    assert shuffle_partitions(lake, 640 * SHUFFLED_BYTES) == FEWEST
 
 
 def test_one_failing_task_leaves_the_others(lake: Lake) -> None:

@@ -7,11 +7,12 @@ The graphs and changes are those of the planner's benchmark; no time is measured
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from benchmarks.planning import ours
-from benchmarks.planning.graph import Shape
+from benchmarks.planning.graph import Shape, twin
 from benchmarks.planning.scenarios import BY_NAME
 from benchmarks.planning.seed import Seeder
 from benchmarks.planning.world import Found, World
@@ -21,6 +22,8 @@ LAYERS, WIDTH = 5, 3
 COMPONENTS, CONE = LAYERS * WIDTH, 1 + 2 + 3 + 3 + 3
 SMALL, LARGE = 1_500, 3_000  # partitions of each component: trees of a few leaves
 STATEMENTS, A_LAYER = 11, 4
+# A layer has its nodes, traces and answers of Spark looked up
+APPLYING, AN_ANSWERED_LAYER = 36, 3
 
 NODES = {  # at most, of LARGE; a tree has two levels
     "S1": 0,
@@ -69,6 +72,23 @@ def test_a_plan_does_not_grow_with_the_partitions(
     small, large = found(name, SMALL), found(name, LARGE)
     assert large.statements == small.statements
     assert large.nodes_read <= small.nodes_read + 2
+
+
+def test_applying_many_components_takes_as_many_statements_as_few(
+    empty_database: Callable[[], str],
+) -> None:
+    """With its answer: work, changes of sources and columns. All of it was computed before, in
+    another dataflow."""
+    took: list[int] = []
+    for width in (WIDTH, 4 * WIDTH):
+        url, shape = empty_database(), Shape(LAYERS, width, width, SMALL)
+        upgrade(url)
+        with closing(ours.open_counted(url)) as store:
+            Seeder(store, shape, processes=1).seed("done")
+            before = store.statements
+            ours.apply(store, {"twin": twin(shape, "twin")})
+            took.append(store.statements - before)
+    assert took[0] == took[1] <= APPLYING + AN_ANSWERED_LAYER * LAYERS
 
 
 def test_nothing_changed_is_one_statement(found: Callable[[str, int], Found]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from controlplane.core.model.tasks import Attempt, Demand, Size, Task
+from controlplane.core.model.tasks import Attempt, Demand, RaisedSize, Size, Task
 from controlplane.ports.store import Tx
 from controlplane.store.rules import LONGEST_DELAY_S
 from dataplane.contract.kinds import STARTED_FOR, Kind, Placement, placements_for
@@ -197,6 +197,42 @@ def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
         ]
     assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
     assert {found.kind for found in made if found} == {"transform"}
+
+
+def test_a_raised_size_is_that_of_queued_tasks_of_the_dataset_and_kind(world: World) -> None:
+    raised = RaisedSize(DAILY, "large", 5.0)
+    with world.begin() as tx:
+        tx.queue.enqueue("main", DAILY, [task(n) for n in (1, 2, 3)] + [task(4, kind="parse")])
+        tx.queue.enqueue("main", "flights.other", [task(5, dataset="flights.other")])
+        tx.queue.put_raised_size(RaisedSize(DAILY, "standard", 1.0), "transform")
+        claimed(tx, n=1)
+        tx.queue.put_raised_size(raised, "transform")
+        tasks = tx.queue.tasks([d(n) for n in range(1, 6)])
+        assert [tasks[d(n)].size for n in range(1, 6)] == [
+            "standard",
+            "large",
+            "large",
+            "standard",
+            "standard",
+        ]
+        assert tx.queue.raised_sizes() == {DAILY: raised}
+        assert tx.queue.drop_raised_sizes(5.0) == 0
+        assert tx.queue.drop_raised_sizes(6.0) == 1
+        assert tx.queue.raised_sizes() == {}
+
+
+def test_a_task_that_failed_is_tried_among_fewer_others_and_alone_at_last(world: World) -> None:
+    most, counts = 64, []
+    with world.begin() as tx:
+        tx.queue.enqueue("main", DAILY, [task(n) for n in range(1, 65)])
+    for number in range(4):
+        with world.begin() as tx:
+            attempt = claimed(tx, f"a{number}", n=most)
+            counts.append(len(attempt.tasks))
+            tx.queue.release(
+                list(attempt.tasks), attempt=attempt.id, not_before=0.0, error=None, burn=True
+            )
+    assert counts == [64, 8, 1, 1]
 
 
 def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:

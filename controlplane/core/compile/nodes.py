@@ -7,8 +7,9 @@ a source has no `slots`, a copy no `query`. mypy narrows a node by `is_source`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from controlplane.core import cron_times, sql
@@ -310,6 +311,15 @@ class Desired:
         names = set(flows)
         own = {d for d in self.order if d.partition(".")[0] in names}
         return frozenset(own | set(self.graph.upstream(own)))
+
+    def layers(self, datasets: Iterable[str]) -> Iterator[list[str]]:
+        """Those that do not depend on each other together, inputs first."""
+
+        def depth(dataset: str) -> int:
+            return self.depth.get(dataset, 0)
+
+        for _, layer in groupby(sorted(datasets, key=depth), depth):
+            yield list(layer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,11 +90,10 @@ class Lineages:
         remembered analyses."""
         needed = set(datasets)
         needed |= self.desired.graph.upstream(needed)
+        in_order = [dataset for dataset in self.desired.order if dataset in needed]
+        self.schemas.load(in_order)
         keys: list[bytes] = []
-        for dataset in self.desired.order:
-            if dataset not in needed:
-                continue
-            self.schemas.of(dataset)
+        for dataset in in_order:
             node = self.desired.nodes[dataset]
             if node.is_transform and (key := self._key(node)) is not None:
                 keys.append(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 PAUSES, FORCED, BRANCHES, HOLDS = "pauses:", "forced:", "branches:", "holds:"
+SIZES = "sizes:"  # of tasks, in all branches
 ENDED = "ended:"  # of a branch: a later one of the same name is another branch
 BASE = "base:"  # of a pinned branch: it sees another main
 AGAIN = frozenset({ENDED, BASE})  # all that is known of a branch is to be forgotten

@@ -21,6 +21,23 @@ Size: TypeAlias = Literal["small", "standard", "large"]  # how much of a machine
 SIZES: tuple[Size, ...] = ("small", "standard", "large")
 
 
+# After which tasks are tried again at the size that their blueprint says
+RAISED_FOR_S = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedSize:
+    """The least size of a dataset's tasks since one of them ran out of memory at a smaller one.
+    `at`: seconds since 1970."""
+
+    dataset: str
+    size: Size
+    at: float
+
+    def holds(self, now: float) -> bool:
+        return now < self.at + RAISED_FOR_S
+
+
 class StoredFile(NamedTuple):
     """A file of a fragment without its statistics. `path` is relative to the lake."""
 
@@ -88,6 +105,15 @@ class Task:
     def __post_init__(self) -> None:
         if self.placement is None:
             object.__setattr__(self, "placement", placement_of(self.kind))
+
+
+def next_larger(size: Size) -> Size | None:
+    """The next larger size; None for the largest."""
+    return next(iter(SIZES[SIZES.index(size) + 1 :]), None)
+
+
+def larger(first: Size, other: Size) -> Size:
+    return max(first, other, key=SIZES.index)
 
 
 class Demand(NamedTuple):

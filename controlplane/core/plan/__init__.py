@@ -6,7 +6,6 @@ The plan that a user is shown and the plan that is executed are one value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import assert_never
 
 from controlplane.core.compile.nodes import Desired, Node, Sink, Source, Transform
@@ -110,7 +109,7 @@ def plan(
         planning.behind_holds = frozenset(planning.holds) | desired.graph.downstream(planning.holds)
     chosen = [d for d in desired.order if d in scope] if scope is not None else desired.order
     prefetch(_partial_roots(chosen, world), world)  # at once, and not again in each layer
-    for layer in _layers(desired, chosen):
+    for layer in desired.layers(chosen):
         deciding = {dataset: _decide(planning, desired.nodes[dataset]) for dataset in layer}
         for decision in decide_all(deciding, world).values():
             planning.record(decision)
@@ -122,13 +121,6 @@ def _partial_roots(chosen: Sequence[str], world: Snapshot) -> Iterator[bytes]:
         building = world.building(dataset)
         if building is not None:
             yield building.root
-
-
-def _layers(desired: Desired, chosen: Sequence[str]) -> Iterator[list[str]]:
-    """Nodes that do not depend on each other, inputs first."""
-    depth = desired.depth.__getitem__
-    for _, layer in groupby(sorted(chosen, key=depth), depth):
-        yield list(layer)
 
 
 def _decide(planning: Planning, node: Node) -> Deciding[Decision]:

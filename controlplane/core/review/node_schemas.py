@@ -15,12 +15,12 @@ SQL                             -> the answer of sqlglot
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controlplane.core.compile import ids, key_types
 from controlplane.core.compile.nodes import Desired, Source, Transform, settings_id
-from controlplane.core.model.memos import schema_in
+from controlplane.core.model.memos import Memo, schema_in
 from controlplane.core.model.sources import Listing
 from controlplane.core.model.states import State
 from controlplane.core.model.tasks import Task
@@ -41,6 +41,18 @@ from dataplane.contract.source_objects import NESTED
 ANALYSES_FIRST = 1_000  # the priority of questions that a person waits for
 
 
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """An analysis by Spark that gives the columns of a transform. `decided`: the node with the
+    modes that follow from the columns of its inputs, which are all `exact`."""
+
+    key: bytes
+    node: Transform
+    reads: Mapping[str, KnownSchema]
+    decided: Transform
+    exact: Mapping[str, Schema]
+
+
 @dataclass(slots=True)
 class Schemas:
     """The schemas of the nodes before an edit, or after it; then `earlier` are those before."""
@@ -56,10 +68,23 @@ class Schemas:
     _missing: dict[str, str] = field(default_factory=dict)  # why there is no answer of Spark's
 
     def of(self, dataset: str) -> KnownSchema:
-        """Inputs have to be looked up first, which the order of `Desired.order` ensures."""
         if dataset not in self._schemas:
-            self._schemas[dataset] = self._schema_of(dataset)
+            self.load([dataset])
         return self._schemas[dataset]
+
+    def load(self, datasets: Iterable[str]) -> None:
+        """Look up the schemas of these datasets. Transforms that do not depend on each other share
+        a look-up of Spark's answers."""
+        for layer in self._layers(datasets):
+            analyses: dict[str, _Analysis] = {}
+            for dataset in layer:
+                schema = self._schema_or_analysis(dataset)
+                if isinstance(schema, _Analysis):
+                    analyses[dataset] = schema
+                else:
+                    self._schemas[dataset] = schema
+            if analyses:
+                self._load_analysed(analyses)
 
     def reads(self, node: Transform) -> dict[str, KnownSchema]:
         """What each input is read with, by its name in the text."""
@@ -70,7 +95,28 @@ class Schemas:
             by_slot[slot.name] = KnownSchema(schema, of.origin, of.why)
         return by_slot
 
-    def _schema_of(self, dataset: str) -> KnownSchema:
+    def _layers(self, datasets: Iterable[str]) -> Iterator[list[str]]:
+        """These, as far as they are not loaded, and the inputs that they need; inputs first."""
+        needed: set[str] = set()
+        waiting = list(datasets)
+        while waiting:
+            dataset = waiting.pop()
+            if dataset not in self._schemas and dataset not in needed:
+                needed.add(dataset)
+                waiting += self._needed_inputs(dataset)
+        return self.desired.layers(sorted(needed))
+
+    def _needed_inputs(self, dataset: str) -> list[str]:
+        """The inputs that its columns follow from; none where those are known without."""
+        node = self.desired.nodes.get(dataset)
+        if node is None or not node.is_transform or node.fold is not None:
+            return []
+        state = self.facts.state(dataset)
+        is_known = state is not None and state.lineage == node.lineage
+        return [] if is_known else [slot.dataset for slot in node.slots]
+
+    def _schema_or_analysis(self, dataset: str) -> KnownSchema | _Analysis:
+        """Where only Spark's answer is missing, the analysis that gives it."""
         node = self.desired.nodes.get(dataset)
         if node is None or node.is_copy:
             return KnownSchema(None, "unknown", "there is no such dataset")
@@ -83,7 +129,7 @@ class Schemas:
 
     # --- transforms -------------------------------------------------------------------------------
 
-    def _of_transform(self, node: Transform, state: State | None) -> KnownSchema:
+    def _of_transform(self, node: Transform, state: State | None) -> KnownSchema | _Analysis:
         if node.fold is not None:
             return KnownSchema(node.with_reason(node.fold.schema), "declared")
         reads = self.reads(node)
@@ -92,30 +138,38 @@ class Schemas:
             for name, read in reads.items()
             if read.is_exact and read.schema is not None
         }
-        if len(exact) == len(reads):
-            by_spark = self._by_spark(node, state, exact)
-            if by_spark is not None:
-                return by_spark
-        return self._by_sqlglot(node, reads)
+        if len(exact) < len(reads):
+            return self._by_sqlglot(node, reads)
+        decided = key_types.decided(node, exact)
+        if state is not None and _is_made_by(state, decided, exact):
+            return KnownSchema(state.schema, "spark")
+        key = ids.analysis_key(decided.code_logic, exact)
+        return _Analysis(key, node, reads, decided, exact)
+
+    def _load_analysed(self, analyses: Mapping[str, _Analysis]) -> None:
+        """By Spark's answers, and by sqlglot where there are none."""
+        keys = tuple(analysis.key for analysis in analyses.values())
+        memos = self.facts.answers(keys)
+        without = tuple(key for key in keys if key not in memos)
+        tasks = self.facts.tasks(without) if without else {}
+        for dataset, analysis in analyses.items():
+            key = analysis.key
+            by_spark = self._by_spark(analysis, memos.get(key), tasks.get(key))
+            self._schemas[dataset] = by_spark or self._by_sqlglot(analysis.node, analysis.reads)
 
     def _by_spark(
-        self, node: Transform, state: State | None, reads: Mapping[str, Schema]
+        self, analysis: _Analysis, memo: Memo | None, task: Task | None
     ) -> KnownSchema | None:
         """Spark's answer if there is one; else the request for it is recorded."""
-        node = key_types.decided(node, reads)
-        if state is not None and _is_made_by(state, node, reads):
-            return KnownSchema(state.schema, "spark")
-        key = ids.analysis_key(node.code_logic, reads)
-        memo = self.facts.answers((key,)).get(key)
+        node = analysis.decided
         if memo is not None:
             schema = node.with_reason(schema_in(memo))
             return KnownSchema(
                 schema, "spark" if schema else "unknown", "" if schema else "its code looks at data"
             )
-        task = self.facts.tasks((key,)).get(key)
         if task is not None and task.error is not None and task.state == "failed":
             return self._failed(node, task.error)
-        self.requests[node.dataset] = _analyse_request(node, key, reads)
+        self.requests[node.dataset] = _analyse_request(node, analysis.key, analysis.exact)
         self._missing[node.dataset] = self.unanswered
         return None
 

@@ -68,13 +68,19 @@ def _changed_columns(
     before: Desired, after: Desired, earlier: Schemas, later: Schemas
 ) -> dict[str, ColumnChanges]:
     """How the columns of datasets differ, only for those that do."""
+    touched = [
+        dataset
+        for dataset in after.order
+        if not after.nodes[dataset].is_copy
+        and _is_touched(before.nodes.get(dataset), after.nodes[dataset])
+    ]
+    earlier.load(dataset for dataset in touched if dataset in before.nodes)
+    later.load(touched)
     changes_of: dict[str, ColumnChanges] = {}
-    for dataset in after.order:
-        node, old = after.nodes[dataset], before.nodes.get(dataset)
-        if node.is_copy or not _is_touched(old, node):
-            continue
+    for dataset in touched:
+        node = after.nodes[dataset]
         new = later.of(dataset).schema
-        had = earlier.of(dataset).schema if old is not None else None
+        had = earlier.of(dataset).schema if dataset in before.nodes else None
         if had is None or new is None:
             continue
         is_exact = node.is_transform and node.is_case_sensitive
@@ -89,10 +95,15 @@ def _breaks(
 ) -> dict[str, list[Break]]:
     """By the dataset whose change breaks something."""
     by_cause: dict[str, list[Break]] = {}
-    for dataset in after.order:
+    in_danger = [
+        dataset
+        for dataset in after.order
+        if _may_break(after.nodes[dataset], before.nodes.get(dataset), changed)
+    ]
+    # What breaks sources and write components follows from `changed` alone
+    later.load(dataset for dataset in in_danger if after.nodes[dataset].is_transform)
+    for dataset in in_danger:
         node, old = after.nodes[dataset], before.nodes.get(dataset)
-        if not _may_break(node, old, changed):
-            continue
         is_edited = old is None or bool(logic_diff(old, node))
         for effect in breaks.of_node(node, later, changed, is_edited=is_edited):
             by_cause.setdefault(effect.by, []).append(effect)

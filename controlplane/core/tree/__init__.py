@@ -21,6 +21,7 @@ from controlplane.core.tree.tree_integrity import audit, spread
 from controlplane.core.tree.tree_reads import (
     before,
     by_leaf,
+    heads,
     last,
     leaf_digests,
     leaf_totals,
@@ -63,6 +64,7 @@ __all__ = [
     "diff_keys_many",
     "diff_many",
     "edit",
+    "heads",
     "last",
     "leaf_digests",
     "leaf_totals",

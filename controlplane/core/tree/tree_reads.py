@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeAlias
 
 from controlplane.core.tree.codec import Node
@@ -120,16 +121,42 @@ def warm(nodes: NodeStore, paths: Iterable[tuple[bytes, Sequence[str]]]) -> None
     trees = [(root, touching(keys, keys)) for root, keys in paths if root != EMPTY_ROOT]
     refs = [root_ref(root, tree) for tree, (root, _) in enumerate(trees)]
     while refs:
-        batches = (refs[i : i + AHEAD] for i in range(0, len(refs), AHEAD))
-        loaded = chain.from_iterable(
-            zip(batch, load(nodes, batch), strict=True) for batch in batches
-        )
         refs = [
             r
-            for ref, node in loaded
+            for ref, node in _loaded(nodes, refs)
             if node.level
             for r in routed(ref, node, trees[ref.tree][1], beyond=True)
         ]
+
+
+def heads(nodes: NodeStore, roots: Iterable[bytes], count: int) -> dict[bytes, list[Entry]]:
+    """The first `count` entries of many trees, by root. Read level by level, over all trees at
+    once."""
+    trees = list(dict.fromkeys(roots))
+    first: dict[bytes, list[Entry]] = {root: [] for root in trees}
+    refs = [root_ref(root, tree) for tree, root in enumerate(trees) if root != EMPTY_ROOT]
+    while refs:
+        below: list[NodeRef] = []
+        reached = Counter[int]()  # entries below the chosen children, by tree
+        for ref, node in _loaded(nodes, refs):
+            if not node.level:
+                missing = count - len(first[trees[ref.tree]])
+                first[trees[ref.tree]] += node.columns.part(0, missing).entries()
+                continue
+            for i in range(len(node.keys)):
+                if reached[ref.tree] >= count:
+                    break
+                reached[ref.tree] += node.row_totals(i).partitions
+                below.append(child(ref, node, i))
+        refs = below
+    return first
+
+
+def _loaded(nodes: NodeStore, refs: Sequence[NodeRef]) -> Iterator[tuple[NodeRef, Node]]:
+    """The nodes of one level, in batches."""
+    for start in range(0, len(refs), AHEAD):
+        batch = refs[start : start + AHEAD]
+        yield from zip(batch, load(nodes, batch), strict=True)
 
 
 def totals(nodes: NodeStore, root: bytes) -> Totals:

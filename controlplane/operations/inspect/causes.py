@@ -40,7 +40,9 @@ from controlplane.operations.inspect.source_lag import STREAMS
 from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.upkeep import roll_up
+from controlplane.operations.work.claims import MAX_TASKS
 from controlplane.ports.store import Tx
+from dataplane.contract.kinds import Kind
 
 CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
 
@@ -122,7 +124,26 @@ def why(
             answer["freshness"] = fresh
         if node.is_source and node.read.connector in STREAMS:
             answer["roll_up"] = roll_up.sentence(tx, ctx.namespace, node, ctx.sees)
+        if not node.is_copy and (sentences := _resources(ctx, facts, node, decision.step)):
+            answer["resources"] = "; ".join(sentences)
         return answer
+
+
+def _resources(ctx: Context, facts: StoreSnapshot, node: Node, step: Step) -> list[str]:
+    """What past attempts change of the drivers of its tasks, and of how many tasks they get."""
+    sentences = []
+    if (raised := facts.raised_size(facts.tx, node.maker)) is not None:
+        sentences.append(
+            f"its tasks count as {raised.size}, as one ran out of memory twice,"
+            f" at last at {json_views.instant(raised.at)}"
+        )
+    if not isinstance(step, WorkStep):
+        return sentences
+    kind: Kind = "parse" if node.is_source else "transform"
+    most = ctx.batch_sizes.most(facts.tx, ctx.namespace, node.maker, kind)
+    if most is not None and most < MAX_TASKS:
+        sentences.append(f"a driver gets up to {most} of its tasks at a time, as they take long")
+    return sentences
 
 
 def _with_due(facts: StoreSnapshot, origins: Sequence[SourceOrigin]) -> list[SourceOrigin]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -33,10 +31,10 @@ class _ListingDifference:
     """How a listing differs from a root. `first` are the first keys."""
 
     counts: SourceCounts
-    first: Sequence[tuple[str, Change]]
+    first: list[tuple[str, Change]]
 
 
-NONE = _ListingDifference({"added": 0, "changed": 0, "removed": 0}, ())
+NONE = _ListingDifference({"added": 0, "changed": 0, "removed": 0}, [])
 
 
 def of_plan(
@@ -95,9 +93,8 @@ def _source_changes(
     ids = {node.listing for node in sources}
     # What a planner keeps does not say when it was confirmed
     listings = {**tx.listings.get(ids), **looked.shown}
-    differences = {
-        n.dataset: _difference(nodes, before[n.dataset], listings.get(n.listing)) for n in sources
-    }
+    listed = {n.dataset: listings[n.listing].root for n in sources if n.listing in listings}
+    differences = _differences(nodes, before, listed)
     names = _names(tx, sources, differences, looked)
     changes: list[SourceChange] = [
         {
@@ -173,38 +170,47 @@ def _problem(node: Source, listing: Listing | None) -> str | None:
 # --- differences ------------------------------------------------------------------------------------
 
 
-def _difference(
-    nodes: tree.NodeStore, before: bytes, listing: Listing | None
-) -> _ListingDifference:
-    """The counts of added, changed and removed partitions, all zero for a source that was never
-    listed."""
-    if listing is None or listing.root is None or listing.root == before:
-        return NONE
-    if before == tree.EMPTY_ROOT:
-        return _all_added(nodes, listing.root)
-    counts, first = Counter[Change](), list[tuple[str, Change]]()
-    for change in tree.diff(nodes, before, listing.root):
+def _differences(
+    nodes: tree.NodeStore, before: Mapping[str, bytes], listed: Mapping[str, bytes | None]
+) -> dict[str, _ListingDifference]:
+    """The counts of added, changed and removed partitions by dataset, all zero for a source that
+    was never listed. The trees of all sources are read together."""
+    moved = {d: root for d, root in listed.items() if root is not None and root != before[d]}
+    new = {d: root for d, root in moved.items() if before[d] == tree.EMPTY_ROOT}
+    pairs = {d: (before[d], root) for d, root in moved.items() if d not in new}
+    return {**dict.fromkeys(before, NONE), **_all_added(nodes, new), **_compared(nodes, pairs)}
+
+
+def _compared(
+    nodes: tree.NodeStore, pairs: Mapping[str, tuple[bytes, bytes]]
+) -> dict[str, _ListingDifference]:
+    differences = {
+        dataset: _ListingDifference({"added": 0, "changed": 0, "removed": 0}, [])
+        for dataset in pairs
+    }
+    datasets = list(pairs)
+    for number, change in tree.diff_many(nodes, pairs.values()):
         kind: Change = (
             "added" if change.before is None else "removed" if change.after is None else "changed"
         )
-        counts[kind] += 1
-        if len(first) < SHOWN:
-            first.append((change.key, kind))
-    source_counts: SourceCounts = {
-        "added": counts["added"],
-        "changed": counts["changed"],
-        "removed": counts["removed"],
+        difference = differences[datasets[number]]
+        difference.counts[kind] += 1
+        if len(difference.first) < SHOWN:
+            difference.first.append((change.key, kind))
+    return differences
+
+
+def _all_added(nodes: tree.NodeStore, roots: Mapping[str, bytes]) -> dict[str, _ListingDifference]:
+    """Without reading each of their partitions."""
+    summaries = tree.summaries(nodes, roots.values())
+    heads = tree.heads(nodes, roots.values(), SHOWN)
+    return {
+        dataset: _ListingDifference(
+            {"added": summaries[root].totals.partitions, "changed": 0, "removed": 0},
+            [(entry.key, "added") for entry in heads[root]],
+        )
+        for dataset, root in roots.items()
     }
-    return _ListingDifference(source_counts, first)
-
-
-def _all_added(nodes: tree.NodeStore, root: bytes) -> _ListingDifference:
-    """Without reading each of them."""
-    count = tree.totals(nodes, root).partitions
-    first: list[tuple[str, Change]] = [
-        (entry.key, "added") for entry in islice(tree.scan(nodes, root), SHOWN)
-    ]
-    return _ListingDifference({"added": count, "changed": 0, "removed": 0}, first)
 
 
 def _names(

@@ -255,6 +255,7 @@ def _over(own: Fetched, main: Fetched, names: Collection[str]) -> Fetched:
         forces=own.forces,
         forced_ranges=own.forced_ranges,
         holds=holding(names, own.holds, main.holds),
+        raised_sizes=own.raised_sizes,
     )
 
 

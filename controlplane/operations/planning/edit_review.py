@@ -65,12 +65,7 @@ def columns_of(
     tx: Tx, branch: str, before: Desired, after: Desired, dataset: str, unanswered: str = ""
 ) -> KnownSchema:
     """The columns that a dataset of an edit would have."""
-    schemas = Schemas(after, _facts(tx, branch, before, after), unanswered=unanswered)
-    for name in after.order:
-        if name == dataset:
-            break
-        schemas.of(name)
-    return schemas.of(dataset)
+    return Schemas(after, _facts(tx, branch, before, after), unanswered=unanswered).of(dataset)
 
 
 def stored_columns(
@@ -80,9 +75,7 @@ def stored_columns(
     that they need from Spark."""
     scope = {dataset, *nodes.graph.upstream([dataset])}
     schemas = Schemas(nodes, _facts(tx, branch, nodes, nodes, within=scope))
-    for name in nodes.order:
-        if name in scope:
-            schemas.of(name)
+    schemas.load(name for name in nodes.order if name in scope)
     return schemas.of(dataset), tuple(schemas.requests.values())
 
 

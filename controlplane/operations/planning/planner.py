@@ -268,6 +268,8 @@ class Planner:
             memory.branches = tx.branches.all()
         if change_marks.HOLDS in marked:
             memory.fetched.holds = tx.states.holds(self._branch)
+        if change_marks.SIZES in marked:
+            memory.fetched.raised_sizes = None
         if change_marks.FORCED in marked:
             memory.fetched.fetch_forces(tx, self._branch)
         stale |= marked & desired.nodes.keys()

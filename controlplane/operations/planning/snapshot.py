@@ -26,7 +26,7 @@ from controlplane.core.model.projections import Target
 from controlplane.core.model.revisions import Revision
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from controlplane.core.model.tasks import Fragment, Task, Trace
+from controlplane.core.model.tasks import Fragment, RaisedSize, Task, Trace
 from controlplane.core.plan import EXACT, FEWEST, MIN_ROWS, RECENT, WIDEST, Decision, Plan, plan
 from controlplane.core.tree import NodeCache, NodeStore
 from controlplane.operations.planning import edited, pinned
@@ -231,6 +231,7 @@ class Fetched:
     forces: Mapping[str, int] = field(default_factory=dict)
     forced_ranges: Mapping[int, ForcedRange] = field(default_factory=dict)
     holds: Mapping[str, Hold] = field(default_factory=dict)
+    raised_sizes: Mapping[str, RaisedSize] | None = None  # read once a task is requested
 
     def fetch_forces(self, tx: Tx, branch: str) -> None:
         self.forces = tx.blueprints.forces(branch)
@@ -384,6 +385,14 @@ class StoreSnapshot:
 
     def holds(self) -> Mapping[str, Hold]:
         return self._fetched.holds
+
+    def raised_size(self, tx: Tx, dataset: str) -> RaisedSize | None:
+        """The least size of its tasks, where one of them ran out of memory lately. `tx`: an open
+        transaction, perhaps a later one."""
+        if self._fetched.raised_sizes is None:
+            self._fetched.raised_sizes = tx.queue.raised_sizes()
+        raised = self._fetched.raised_sizes.get(dataset)
+        return raised if raised is not None and raised.holds(tx.now()) else None
 
 
 def plan_now(

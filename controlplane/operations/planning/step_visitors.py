@@ -15,7 +15,7 @@ from typing import TypeAlias
 from controlplane.core.compile import ids
 from controlplane.core.model import roll_ups
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import Demand, Task
+from controlplane.core.model.tasks import Demand, Task, larger
 from controlplane.core.plan import Commit, Compute, Decision, Keep, Learn, RunChecks, Step, Sync
 from controlplane.operations.planning.commits import adopted_counts, adopted_events
 from controlplane.operations.planning.snapshot import StoreSnapshot
@@ -204,7 +204,9 @@ class StepExecutor:
         queue, branch, tasks = self.tx.queue, self.facts.branch, self.decision.step.tasks
         again = self.tx.now() + AGAIN_S
         answered = set(answers([task.key for task in tasks]))
-        missing = [self._delayed(task, again) for task in tasks if task.key not in answered]
+        missing = [
+            self._raised(self._delayed(task, again)) for task in tasks if task.key not in answered
+        ]
         if not self.demanded.keys() <= {task.key for task in missing}:
             queue.drop_demands(branch, self.dataset, [task.key for task in missing])
         if not missing:
@@ -218,6 +220,11 @@ class StepExecutor:
         little."""
         is_over = task.key in self.demanded and self.demanded[task.key].state == "done"
         return replace(task, not_before=again) if is_over else task
+
+    def _raised(self, task: Task) -> Task:
+        """A task of a dataset that ran out of memory lately is not tried in such a driver."""
+        raised = self.facts.raised_size(self.tx, task.dataset)
+        return replace(task, size=larger(task.size, raised.size)) if raised else task
 
 
 def _shared_job(step: Compute | Learn | Sync) -> dict[bytes, StoredJob]:

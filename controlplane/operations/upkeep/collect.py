@@ -36,6 +36,7 @@ from controlplane.core.compile.compiled_checks import record_key
 from controlplane.core.compile.nodes import Desired
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.retention import HOLDERS, WEAK_POINTERS, Expired, Span
+from controlplane.core.model.tasks import RAISED_FOR_S
 from controlplane.core.plan import RECENT
 from controlplane.operations.planning import plan_listings
 from controlplane.operations.planning.snapshot import desired
@@ -135,6 +136,7 @@ def _drop_rest(store: Store, namespace: str, now: float, old: float) -> Counter[
                 answers=tx.audit.drop_answers(now - ANSWER_S, ROWS_A_TIME),
                 drivers=tx.drivers.drop(now - DRIVER_S, ROWS_A_TIME),
                 attempts=tx.past_attempts.drop(old, ROWS_A_TIME),
+                sizes=tx.queue.drop_raised_sizes(now - RAISED_FOR_S),
                 reads=tx.audit.drop_reads(now - READS_S, ROWS_A_TIME),
                 ranges=tx.blueprints.drop_ranges(),
             )

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TypedDict, assert_never, cast
 
 from controlplane import logs
@@ -105,6 +106,7 @@ def claim(
             sizes=sizes,
             placements=placements_for(kinds, takes_packages=takes_packages),
             without=without,
+            most_of=partial(ctx.batch_sizes.most, tx, ctx.namespace),
         )
         if attempt is None:
             return None

@@ -13,8 +13,16 @@ from typing import assert_never, cast
 from controlplane.core.compile.compiled_checks import dropped_key
 from controlplane.core.model.events import Event, by_branch, claimed
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.past_attempts import Outcome, PastAttempt
-from controlplane.core.model.tasks import Attempt, By, Fragment, Task, Trace
+from controlplane.core.model.past_attempts import COMPUTING, Outcome, PastAttempt
+from controlplane.core.model.tasks import (
+    Attempt,
+    By,
+    Fragment,
+    RaisedSize,
+    Task,
+    Trace,
+    next_larger,
+)
 from controlplane.core.plan.sink import voided
 from controlplane.core.plan.source.lane import SLICE, is_checked
 from controlplane.operations.projections import compaction
@@ -27,6 +35,7 @@ from dataplane.contract.jobs import ListJob
 from dataplane.contract.kinds import KINDS
 from dataplane.contract.profiles import of_text
 from dataplane.contract.results import (
+    OUT_OF_MEMORY,
     TARGET_GONE,
     Measures,
     Metrics,
@@ -358,9 +367,10 @@ class Recording:
         if self.attempt.kind == SLICE:
             self._leave_to_drivers(keys, error)
             return
+        raised = self._raised_size(keys, error)
         for key in keys:
             task = self.tasks[key]
-            if burn and task.failures + 1 >= BUDGET:
+            if burn and task.failures + 1 >= BUDGET and raised is None:
                 self._give_up(key, error)
             else:
                 self._came_to("retried", [key], error)
@@ -375,6 +385,18 @@ class Recording:
                     [key], attempt=self.attempt.id, not_before=later, error=shown_error, burn=burn
                 )
                 self._count("task.retried", [key], {"message": error["message"]})
+        if raised is not None:
+            self.tx.queue.put_raised_size(raised, self.attempt.kind)
+
+    def _raised_size(self, keys: Sequence[bytes], error: TaskError) -> RaisedSize | None:
+        """The size that tasks of the dataset have from now on, also those of later passes: one of
+        these ran out of memory, and did so before. Once is no proof: its driver had other work
+        too."""
+        if error["condition"] != OUT_OF_MEMORY or self.attempt.kind not in COMPUTING:
+            return None
+        sizes = {self.tasks[key].size for key in keys if _ran_out_of_memory(self.tasks[key])}
+        size = next_larger(sizes.pop()) if sizes else None  # tasks of an attempt are of one size
+        return None if size is None else RaisedSize(self.attempt.dataset, size, self.tx.now())
 
     def _came_to(
         self, outcome: Outcome, keys: Iterable[bytes], error: TaskError | None = None
@@ -443,6 +465,11 @@ def _profiles(
 
 def _keys(results: Iterable[TaskResult]) -> list[bytes]:
     return [bytes.fromhex(result["task"]) for result in results]
+
+
+def _ran_out_of_memory(task: Task) -> bool:
+    """Whether its last try did."""
+    return task.error is not None and task.error["condition"] == OUT_OF_MEMORY
 
 
 def _disrupted(task: Task) -> int:

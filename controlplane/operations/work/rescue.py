@@ -16,12 +16,17 @@ from controlplane.operations.work.recording import Recording
 from controlplane.operations.work.reports import delete_folders, take_in
 from controlplane.ports.lake import ObjectStore
 from dataplane.contract.kinds import KINDS, PROBE_KINDS
-from dataplane.contract.results import MANIFEST, TaskResult, infrastructure_error
+from dataplane.contract.results import (
+    MANIFEST,
+    OUT_OF_MEMORY,
+    TaskResult,
+    infrastructure_error,
+)
 
 MANIFEST_BYTES = 64 << 20  # of a manifest: 500 tasks with thousands of files each have less
 
 
-LOST: Mapping[Fault, str] = {"memory": "driver-out-of-memory", "deadline": "driver-deadline"}
+LOST: Mapping[Fault, str] = {"memory": OUT_OF_MEMORY, "deadline": "driver-deadline"}
 
 
 log = logs.get("work")

@@ -8,7 +8,7 @@ to write; claims take queued rows only, and skip those that another claim is tak
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -29,9 +29,17 @@ from sqlalchemy import bindparam as bind
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from controlplane.core.model import change_marks
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task, TaskState
-from controlplane.store.rules import LONGEST_DELAY_S, KindText, attempt_prefix, kind_texts, within
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, TaskState
+from controlplane.store.rules import (
+    LONGEST_DELAY_S,
+    KindText,
+    attempt_prefix,
+    kind_texts,
+    tried_together,
+    within,
+)
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, TableGroup
 from controlplane.store.sql.row_records import Record, dump, dump_optional
@@ -41,6 +49,7 @@ from dataplane.contract.results import TaskError
 
 _REQUESTED = Record(db.tasks, Task, size=None, placement=None, priority=None)
 _ATTEMPTS = Record(db.attempts, Attempt, tasks=None)
+_RAISED_SIZES = Record(db.raised_sizes, RaisedSize)
 _TASK, _DEMAND, _ATTEMPT = db.tasks.c, db.demands.c, db.attempts.c
 ORDER = (_TASK.rank, _TASK.queued_us, _TASK.key)
 FRESH = {"state": "queued", "attempt": None, "failures": 0, "not_before": 0.0, "error": None}
@@ -55,6 +64,12 @@ _RAISE = update(db.tasks).where(_TASKS, _TASK.rank > bind("of_rank")).values(ran
 _SMALLER = _TASKS & one_of(_TASK.kind, "smaller")
 _FAILED_SMALLER = update(db.tasks).where(_SMALLER, _TASK.state == "failed")
 _ENLARGE = update(db.tasks).where(_SMALLER)
+_ENLARGE_QUEUED = update(db.tasks).where(
+    equal(db.tasks, "dataset"), one_of(_TASK.kind, "smaller"), _TASK.state == "queued"
+)
+_OLD_SIZES = delete(db.raised_sizes).where(
+    equal(db.raised_sizes), db.raised_sizes.c.at < bind("before")
+)
 _TASKS_OF_DATASET = select(db.tasks).join(db.demands, _OF_TASK).where(_OF_DATASET)
 _DEMANDED = (
     select(_DEMAND.dataset, _TASK.key, _TASK.state, _TASK.kind, _TASK.rank)
@@ -110,7 +125,17 @@ _WAITING_SINCE = select(func.min(_DUE_SINCE).label("since")).where(
 
 def _due(*conditions: ColumnElement[bool]) -> Select[Any]:
     """Queued tasks in the order of claims; those that another claim is taking are passed over."""
-    names = ("key", "kind", "job", "dataset", "partition", "epoch", "size_bytes", "queued_us")
+    names = (
+        "key",
+        "kind",
+        "job",
+        "dataset",
+        "partition",
+        "epoch",
+        "size_bytes",
+        "queued_us",
+        "failures",
+    )
     is_due = equal(db.tasks) & (_TASK.state == "queued") & _IS_TRIED
     tasks = select(*(_TASK[name] for name in names)).where(is_due, *conditions)
     return tasks.order_by(*ORDER).with_for_update(skip_locked=True)
@@ -381,14 +406,18 @@ class SqlQueue(TableGroup):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         stored = kind_texts(tuple(kinds), tuple(sizes), frozenset(placements))
         begins = {f"without_{i}": f"{flow}." for i, flow in enumerate(without)}
         of = {"kinds": stored, "n": max(1, max_tasks), **begins, **self._times()}
-        batch = within(self._rows(_batch(len(without)), **of), max_bytes)
+        due = self._rows(_batch(len(without)), **of)
+        batch = within(tried_together(due, max_tasks), max_bytes)
         if not batch:
             return None
         head = batch[0]
+        if len(batch) > 1 and most_of is not None:
+            batch = batch[: most_of(head.dataset, KindText.of(head.kind).kind)]
         running = self._rows_by(
             _CLAIM, [row.key for row in batch], state="running", attempt=attempt
         )
@@ -460,6 +489,23 @@ class SqlQueue(TableGroup):
         self._mark_demanding(held)
         self._delete_undemanded(held)
         return len(held)
+
+    def raised_sizes(self) -> dict[str, RaisedSize]:
+        return {raised.dataset: raised for raised in self._values_of(_RAISED_SIZES)}
+
+    def put_raised_size(self, raised: RaisedSize, kind: Kind) -> None:
+        self.lock()
+        self._put(_RAISED_SIZES, [raised])
+        self._mark(NO_BRANCH, change_marks.SIZES)
+        sizes = SIZES[: SIZES.index(raised.size)]
+        for placement in PLACEMENTS:
+            smaller = kind_texts((kind,), sizes, frozenset((placement,)))
+            text = KindText(kind, raised.size, placement).text
+            of = {"of_dataset": raised.dataset, "smaller": smaller}
+            self._change(_ENLARGE_QUEUED, **of, kind=text, failures=0)
+
+    def drop_raised_sizes(self, before: float) -> int:
+        return self._change(_OLD_SIZES, before=before)
 
     def hand_over(self, attempt: str, tasks: Sequence[Task], kind: Kind) -> frozenset[bytes]:
         alike: dict[str, list[bytes]] = {}

@@ -335,6 +335,9 @@ attempts = _table(
     _time("queued_at", nullable=True),
     _text("partition", nullable=True),
 )
+raised_sizes = _table(  # of datasets with tasks that ran out of memory
+    "raised_sizes", _key("dataset"), _text("size"), _time("at"), clustered=True
+)
 past_attempts = _table(
     "past_attempts",
     _key("id"),

@@ -67,10 +67,13 @@ def _linked(
     schema: Schema,
 ) -> DataFrame:
     links = attempt.links()
+    places: dict[str | None, list[str]] = {}
     for path, label in files:
         if not os.path.exists(place := lake.place(path)):  # Spark passes over a link to nothing
             raise TaskFailure(GONE, f"{place} is not there: {MADE_AGAIN}", "infrastructure")
-        links.add(place, label)
+        places.setdefault(label, []).append(place)
+    for label, of_label in places.items():
+        links.add_all(of_label, label)
     return session.read.schema(spark_type(schema)).parquet(str(links.folder))
 
 

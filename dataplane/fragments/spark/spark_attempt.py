@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import SparkSession
 
@@ -19,4 +20,5 @@ class SparkAttempt(Attempt[C_co]):
     def enter(self) -> None:
         """Called by each thread before it starts Spark jobs for this attempt. Raises Cancelled."""
         self.check()
-        claim_thread(self.spark, self.claim["attempt"])
+        read_bytes = cast("int", self.claim.get("reads_bytes", 0))
+        claim_thread(self.spark, self.claim["attempt"], read_bytes)

@@ -29,6 +29,13 @@ class MemoryPastAttempts(MemoryPart):
             sorted(self._space.past_attempts.values(), key=lambda a: (-a.ended_at, a.id, a.branch))
         )
 
+    def newest_past(
+        self, branch: str, datasets: Iterable[str], *, limit: int
+    ) -> tuple[PastAttempt, ...]:
+        wanted = set(datasets)
+        theirs = (a for a in self._newest_past() if a.branch == branch and a.dataset in wanted)
+        return tuple(islice(theirs, limit))
+
     def past_costs(self, branch: str, datasets: Iterable[str]) -> Mapping[str, Cost]:
         wanted = set(datasets)
         known: dict[str, dict[str, PastAttempt]] = {}

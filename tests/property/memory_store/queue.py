@@ -3,14 +3,15 @@ worth doing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from controlplane.core.model import change_marks
+from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.jobs import StoredJob
-from controlplane.core.model.tasks import SIZES, Attempt, Demand, Size, Task
-from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, larger, within
+from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, larger
+from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, tried_together, within
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 from tests.property.memory_store.tables import CowDict, K, NamespaceTables, V
@@ -218,6 +219,7 @@ class MemoryQueue(MemoryPart):
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
+        most_of: Callable[[str, Kind], int | None] | None = None,
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
         left_out = tuple(flow + "." for flow in without)
@@ -228,7 +230,10 @@ class MemoryQueue(MemoryPart):
             return None
         alike = (head.job, head.dataset, head.kind, head.size, head.placement)
         same = [t for t in due if (t.job, t.dataset, t.kind, t.size, t.placement) == alike]
-        batch = within(same[: max(1, max_tasks)], max_bytes)
+        together = tried_together(same[: max(1, max_tasks)], max_tasks)
+        batch = within(together, max_bytes)
+        if len(batch) > 1 and most_of is not None:
+            batch = batch[: most_of(head.dataset, head.kind)]
         for task in batch:
             self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)
         claimed = Attempt(
@@ -318,6 +323,24 @@ class MemoryQueue(MemoryPart):
     def _set(self, keys: Iterable[bytes], **values: Any) -> None:
         for key in keys:
             self._space.tasks[key] = replace(self._space.tasks[key], **values)
+
+    def raised_sizes(self) -> dict[str, RaisedSize]:
+        return dict(self._space.raised_sizes)
+
+    def put_raised_size(self, raised: RaisedSize, kind: Kind) -> None:
+        self._space.raised_sizes[raised.dataset] = raised
+        self._mark(NO_BRANCH, change_marks.SIZES)
+        smaller = SIZES[: SIZES.index(raised.size)]
+        for task in list(self._space.tasks.values()):
+            is_of_it = (task.dataset, task.kind, task.state) == (raised.dataset, kind, "queued")
+            if is_of_it and task.size in smaller:
+                self._set([task.key], size=raised.size, failures=0)
+
+    def drop_raised_sizes(self, before: float) -> int:
+        old = [name for name, raised in self._space.raised_sizes.items() if raised.at < before]
+        for name in old:
+            del self._space.raised_sizes[name]
+        return len(old)
 
     def end_attempt(self, attempt: str) -> bool:
         return self._space.attempts.pop(attempt, None) is not None

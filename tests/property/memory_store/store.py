@@ -541,9 +541,11 @@ NAMES = {  # of the methods of each collaborator, and of those of `FlatTx` where
     "queue": (
         "lock jobs put_job put_jobs enqueue demands demanded drop_demands end_demands demanding "
         "branches_of tasks backlog claim wait_until waiting_attempts attempts extend finish fail release "
-        "end_attempt retry"
+        "end_attempt retry raised_sizes put_raised_size drop_raised_sizes"
     ),
-    "past_attempts": "put=put_past_attempts costs=past_costs drop=drop_past_attempts",
+    "past_attempts": (
+        "put=put_past_attempts newest=newest_past costs=past_costs drop=drop_past_attempts"
+    ),
     "drivers": "drop=drop_drivers",
     "projections": "branch_publications targets put_target",
     "events": "put=put_events newer=events last=last_event count=count_events drop=drop_events",

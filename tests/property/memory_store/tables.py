@@ -34,7 +34,7 @@ from controlplane.core.model.revisions import AuditedChange, Revision
 from controlplane.core.model.shares import SharedTable, ShareRow
 from controlplane.core.model.sources import Listing, SourcePartition
 from controlplane.core.model.states import PartialState, State, UnfinishedRun
-from controlplane.core.model.tasks import Attempt, Fragment, Task, Trace
+from controlplane.core.model.tasks import Attempt, Fragment, RaisedSize, Task, Trace
 from controlplane.core.model.trust import TrustRule
 from controlplane.core.rights import NamedRole
 from dataplane.contract.schemas import Schema
@@ -121,6 +121,7 @@ class NamespaceTables:
     marks: CowDict[Named, int] = field(default_factory=CowDict)
     pins: CowDict[Named, Pin] = field(default_factory=CowDict)
     holds: CowDict[Named, Hold] = field(default_factory=CowDict)
+    raised_sizes: CowDict[str, RaisedSize] = field(default_factory=CowDict)
     fragments: CowDict[bytes, Fragment] = field(default_factory=CowDict)
     profiles: CowDict[bytes, bytes] = field(default_factory=CowDict)
     traces: CowDict[bytes, Trace] = field(default_factory=CowDict)

@@ -198,6 +198,7 @@ def test_ends_are_told_in_words(
 ) -> None:
     _, driver = end_of(world, orders, kill)
     assert driver.reason.startswith(reason)
+    assert (driver.fault == "memory") == (orders == "memory")
 
 
 def test_a_dead_child_takes_its_family_along(world: World) -> None:

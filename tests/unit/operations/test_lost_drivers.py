@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.drivers import Fault
-from controlplane.core.model.tasks import Attempt, Task
+from controlplane.core.model.tasks import Attempt, Size, Task
 from controlplane.lake.lake_objects import LocalObjects
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims, recording, reports, rescue
@@ -26,12 +26,12 @@ LATER_S = max(recording.BACKOFF_S) + 1
 class Losing:
     """One task, whose driver ends again and again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, size: Size = "standard") -> None:
         self.now = 0.0
         self.ctx, self.lake = Context(new_store(lambda: self.now)), LocalObjects(folder)
         with self.ctx.store.begin() as tx:
             tx.queue.put_job(d(0), stored_job(shared={}))
-            tx.queue.enqueue("main", "flights.daily", [task(1, spec={"slots": {}})])
+            tx.queue.enqueue("main", "flights.daily", [task(1, spec={"slots": {}}, size=size)])
 
     def claim(self) -> Attempt:
         self.now += LATER_S
@@ -62,7 +62,7 @@ COUNTED: dict[Fault, str] = {
 def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(
     tmp_path: Path, fault: Fault
 ) -> None:
-    losing = Losing(tmp_path)
+    losing = Losing(tmp_path, "large")
     found = [losing.lose(fault) for _ in range(recording.BUDGET)]
     assert [(t.state, t.failures) for t in found[:-1]] == [
         ("queued", n) for n in range(1, recording.BUDGET)
@@ -73,6 +73,28 @@ def test_what_may_be_the_tasks_doing_ends_it_after_a_few_times(
         COUNTED[fault],
         f"its driver ended: {fault}",
     )
+
+
+def test_a_task_that_runs_out_of_memory_twice_goes_to_larger_drivers(tmp_path: Path) -> None:
+    losing = Losing(tmp_path, "small")
+    tries = [losing.lose("memory") for _ in range(7)]
+    assert [(t.size, t.failures) for t in tries[:6]] == [
+        ("small", 1),
+        ("standard", 0),
+        ("large", 0),
+        ("large", 1),
+        ("large", 2),
+        ("large", 3),
+    ]
+    assert tries[-1].state == "failed"
+
+
+def test_one_loss_of_memory_may_be_the_doing_of_other_work(tmp_path: Path) -> None:
+    losing = Losing(tmp_path)
+    faults: list[Fault] = ["memory", "crashed", "memory"]
+    assert [losing.lose(fault).size for fault in faults] == ["standard"] * 3
+    with losing.ctx.store.read() as tx:
+        assert tx.queue.raised_sizes() == {}
 
 
 def test_what_the_cluster_decided_does_not_count(tmp_path: Path) -> None:

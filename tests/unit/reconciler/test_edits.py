@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.model.scaling import PoolLimits, PoolShare
-from controlplane.core.model.tasks import SIZES
+from controlplane.core.model.tasks import RAISED_FOR_S, SIZES
 from controlplane.operations.desired import blueprints
-from controlplane.operations.inspect import overview
+from controlplane.operations.inspect import causes, overview
 from controlplane.operations.work import claims
+from controlplane.operations.work.recording import BACKOFF_S
 from dataplane.contract.claims import CONTRACT
 from tests.unit.reconciler.test_reasons import SHOP, Place, driver
 
@@ -45,6 +46,30 @@ def test_a_task_that_ran_out_of_memory_goes_to_a_larger_driver_after_an_edit(
         assert tx.queue.backlog(["small"]) == {}
     assert (task.state, task.size) == ("queued", "large")
     assert not place.loop.tick().changed, "asked once"
+
+
+def test_later_tasks_of_a_dataset_that_ran_out_of_memory_go_to_larger_drivers(
+    tmp_path: Path,
+) -> None:
+    """For a week. `why` says so."""
+    place = Place(tmp_path)
+    place.listed()
+    for name in ("first", "second"):
+        assert killed(place, name, "standard")
+        place.now += max(BACKOFF_S)
+    (tmp_path / "1.csv").write_text("id\n1\n2\n")
+    place.listed()
+    with place.ctx.store.read() as tx:
+        assert {task.size for task in tx.queue.demands("main", "shop.orders").values()} == {"large"}
+    sentence = causes.why(place.ctx, "main", "shop.orders")["resources"]
+    assert sentence.startswith("its tasks count as large, as one ran out of memory twice")
+    place.now += RAISED_FOR_S
+    (tmp_path / "1.csv").write_text("id\n1\n2\n3\n")
+    place.listed()
+    with place.ctx.store.read() as tx:
+        tasks = tx.queue.demands("main", "shop.orders").values()
+    assert {task.size for task in tasks} == {"standard"}
+    assert "resources" not in causes.why(place.ctx, "main", "shop.orders")
 
 
 def test_a_dataflow_keeps_a_driver_warm_until_it_is_edited(tmp_path: Path) -> None:

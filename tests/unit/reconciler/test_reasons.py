@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,9 +80,10 @@ class Pool:
 class Place:
     folder: Path
     pool: Pool = field(default_factory=Pool)
+    now: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
-        self.lake, self.ctx = MemoryLake(), Context(new_store())
+        self.lake, self.ctx = MemoryLake(), Context(new_store(lambda: self.now))
         self.loop = Reconciler(
             self.ctx.store, Fleet(self.ctx, self.lake, self.pool), Nowhere(), WakeCounter()
         )

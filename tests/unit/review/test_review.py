@@ -6,7 +6,7 @@ Does not belong here: how the answer is shown (tests/unit/cli), and which tasks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -57,9 +57,18 @@ components:
 
 
 class Known(Facts):
-    """With what Spark's analyzer was asked."""
+    """With what Spark's analyzer was asked. `lookups`: how many keys each look-up had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lookups: list[tuple[str, int]] = []
+
+    def tasks(self, keys: Sequence[bytes]) -> Mapping[bytes, Task]:
+        self.lookups.append(("tasks", len(keys)))
+        return super().tasks(keys)
 
     def answers(self, keys: tuple[bytes, ...]) -> Mapping[bytes, Memo]:
+        self.lookups.append(("answers", len(keys)))
         return {key: self.memos[key] for key in keys if key in self.memos}
 
 
@@ -255,6 +264,18 @@ def test_spark_is_asked_in_order_and_its_answers_count() -> None:
         "shop.named",
         "shop.spent",
     ]
+
+
+def test_transforms_of_one_layer_share_their_look_ups() -> None:
+    facts = Known()
+    nothing = "dataflow: shop\ncomponents: {}\n"
+    [wish] = reviewed(nothing, SHOP, facts=facts).requests
+    assert facts.lookups == [("answers", 1), ("tasks", 1)]
+    facts.memos[wish.task.key] = {"schema": parse_ddl("id INT, place STRING, price INT")}
+    facts.lookups.clear()
+    wishes = reviewed(nothing, SHOP, facts=facts).requests
+    assert [w.task.dataset for w in wishes] == ["shop.all_dear", "shop.named", "shop.spent"]
+    assert facts.lookups == [("answers", 1), ("answers", 3), ("tasks", 3)]
 
 
 def test_what_spark_accepts_does_not_break_and_what_it_refuses_does() -> None:

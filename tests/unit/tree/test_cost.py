@@ -14,6 +14,7 @@ from controlplane.core.tree import (
     diff_keys_many,
     diff_many,
     edit,
+    heads,
     lookup,
     reachable,
     scan,
@@ -125,6 +126,17 @@ def test_many_small_trees_are_compared_in_few_calls():
     nodes.reset()
     assert len(summaries(nodes, (root for pair in pairs for root in pair))) == 601
     assert nodes.calls <= 2
+
+
+def test_first_entries_of_many_trees_take_a_call_for_each_level(tree):
+    nodes, root = tree
+    roots = [root, EMPTY_ROOT, build(nodes, ENTRIES[:1000]), build(nodes, ENTRIES[7:9])]
+    nodes.reset()
+    assert heads(nodes, roots, 10) == dict(
+        zip(roots, (ENTRIES[:10], [], ENTRIES[:10], ENTRIES[7:9]), strict=True)
+    )
+    assert nodes.calls == DEPTH
+    assert nodes.reads <= 2 * DEPTH
 
 
 def test_trees_of_equal_keys_have_their_keys_compared_by_two_nodes(tree):

@@ -3,6 +3,7 @@ dictionary."""
 
 import struct
 from collections import Counter
+from itertools import islice
 from random import Random
 
 import pytest
@@ -23,6 +24,7 @@ from controlplane.core.tree import (
     diff_keys_many,
     diff_many,
     edit,
+    heads,
     lookup,
     reachable,
     scan,
@@ -127,6 +129,15 @@ def test_a_scan_gives_the_entries_of_a_range_and_prefix_in_the_order_of_their_by
         expected, key=str.encode
     )
     assert list(scan(nodes, root)) == [entry(key, state[key]) for key in sorted(state)]
+
+
+@given(states, states, st.integers(1, 20))
+def test_heads_are_the_first_entries_of_each_tree(one, other, count):
+    nodes = MemoryNodes()
+    roots = [stored(state, nodes) for state in (one, other)]
+    assert heads(nodes, roots, count) == {
+        root: list(islice(scan(nodes, root), count)) for root in roots
+    }
 
 
 @given(states, st.lists(keys))

@@ -13,6 +13,7 @@ from controlplane.cli import views
 from controlplane.cli.output import Lines
 from controlplane.core.model.drivers import Driver
 from controlplane.core.model.leases import LOOP
+from controlplane.core.model.tasks import RaisedSize
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import overview, standstill
 from controlplane.ports.store import Tx
@@ -79,6 +80,15 @@ def test_a_home_without_trouble_is_all_healthy() -> None:
     assert standing({"needs": [failed, late], "standstill": None}) == (
         "1 problem, blocking 3 datasets; 2 datasets overdue"
     )
+
+
+def test_a_dataset_says_that_its_tasks_go_to_larger_drivers(world: Pages) -> None:
+    raised = RaisedSize("shop.orders", "large", world.world.now)
+    with world.world.store.begin() as tx:
+        tx.queue.put_raised_size(raised, "parse")
+    with world.http() as http:
+        page = http.get("/datasets/shop.orders").text
+    assert "Its tasks count as large, as one ran out of memory twice, at last at " in page
 
 
 def test_a_scheduler_serves_all_namespaces(world: Pages) -> None:

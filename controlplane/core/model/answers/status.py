@@ -289,7 +289,8 @@ class WhyAnswer(TypedDict):
 
     `because` has the datasets of the tree that changed, nearest first, as items of a plan. `work`:
     what the last commit took. `freshness`: where it is expected. `roll_up`: of a stream, whether
-    its slices are rolled up. `at`: of an earlier generation that was requested, when it was
+    its slices are rolled up. `resources`: where its tasks have a larger size than its blueprint
+    says, or drivers get few of them at a time. `at`: of an earlier generation that was requested, when it was
     committed; `state` is that of now.
     """
 
@@ -314,3 +315,4 @@ class WhyAnswer(TypedDict):
     at: NotRequired[str]
     freshness: NotRequired[DatasetFreshness]
     roll_up: NotRequired[str]
+    resources: NotRequired[str]
