@@ -197,23 +197,24 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
 
 
 def sample_of_drawn(
-    schema: Schema, rows: int, below: int, marks: Marked, drawn: pa.Table
+    rows: int, below: int, marks: Marked, values: Mapping[str, Sequence[Value]]
 ) -> Sample:
-    """The sample of a fragment with so many rows, from the rows that were drawn from it: those with
-    marks below `below`."""
+    """The sample of a fragment with so many rows, from the values of the rows that were drawn from
+    it: those with marks below `below`."""
     order = np.argsort(marks)[: FRAGMENT_ROWS + 1]
     if len(order) > FRAGMENT_ROWS:
         below = int(marks[order[-1]])
         order = order[marks[order] < below]
-    try:
-        chosen = drawn.take(pa.array(order))
-        values = {
-            f["name"]: _values(shape_of(f["type"]), chosen.column(i))
-            for i, f in enumerate(sampled_columns(schema))
-        }
-    except (ValueError, ArithmeticError, pa.ArrowException):
-        return no_sample()
-    return {"of": rows, "below": below, "marks": marks[order].tolist(), "values": values}
+    places = order.tolist()
+    chosen = {name: [of_column[place] for place in places] for name, of_column in values.items()}
+    return {"of": rows, "below": below, "marks": marks[order].tolist(), "values": chosen}
+
+
+def drawn_values(schema: Schema, rows: pa.RecordBatch) -> dict[str, list[Value]]:
+    """By column, as samples have them. A column that has bytes that are no text, or a value that
+    Python has not, makes it a ValueError, an ArithmeticError or an ArrowException."""
+    fields = sampled_columns(schema)
+    return {f["name"]: _values(shape_of(f["type"]), rows.column(i)) for i, f in enumerate(fields)}
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:

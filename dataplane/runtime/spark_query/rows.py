@@ -10,7 +10,6 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
-from pyarrow.parquet import ParquetFile
 from pyspark.errors import PySparkException
 from pyspark.serializers import FramedSerializer
 from pyspark.sql import DataFrame
@@ -29,7 +28,8 @@ from pyspark.sql.types import (
 from pyspark.util import _local_iterator_from_socket
 
 from dataplane.contract.query_protocol import Ran
-from dataplane.query.query_results import BATCH_ROWS, SQL_TYPE
+from dataplane.fragments.arrow import raw_batches
+from dataplane.query.query_results import SQL_TYPE
 from dataplane.spark.plan_trees import nodes_of
 from dataplane.task_failures import TaskFailure
 
@@ -140,12 +140,11 @@ def _spooled(
     rows.write.parquet(scratch.as_uri())
     try:
         for path in sorted(scratch.glob("part-*.parquet")):
-            with ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH_ROWS):
-                    columns = [
-                        column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
-                    ]
-                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            for batch in raw_batches(str(path)):
+                columns = [
+                    column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
             path.unlink()
     finally:
         rmtree(scratch, ignore_errors=True)

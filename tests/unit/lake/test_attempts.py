@@ -16,15 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dataplane.contract import sketches
 from dataplane.contract.claims import ParseClaim
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content
-from dataplane.fragments.measuring import MeasuredRows, is_read_back, measure
+from dataplane.fragments.measuring import FEW_BYTES, MeasuredRows, is_read_back, measure
 from dataplane.fragments.written import MeasuredFile, Written
 from dataplane.storage.lake import LocalLake
 from dataplane.task_failures import TaskFailure
+from tests.unit.lake.memory import peak_bytes
 from tests.unit.lake.tables import struct
 
 REPOSITORY = Path(__file__).parents[3]
@@ -72,7 +74,7 @@ def attempt(tmp_path: Path) -> Attempt[ParseClaim]:
 
 def written(attempt: Attempt[ParseClaim], schema: Schema, table: pa.Table) -> Written:
     path = f"{attempt.prefix}/{len(table)}.parquet"
-    pq.write_table(table, attempt.lake.place(path), write_page_checksum=True)
+    pq.write_table(table, attempt.lake.place(path), write_page_checksum=True, store_schema=False)
     return Written(schema, {path: Path(attempt.lake.place(path)).stat().st_size})
 
 
@@ -109,6 +111,28 @@ def test_other_rows_are_hashed_by_the_caller(attempt: Attempt[ParseClaim]) -> No
             {"m": written(attempt, schema, table)},
             lambda *_: {"m": MeasuredRows(Content(1, 5, 7))},
         )
+
+
+@pytest.mark.parametrize("profile", ["off", "full"])
+def test_rows_that_take_much_more_in_memory_are_read_in_parts(
+    attempt: Attempt[ParseClaim], profile: str
+) -> None:
+    """Each row has one long text, which stands in a dictionary: a gigabyte in a small file."""
+    attempt.claim["job"]["profile"] = profile
+    text, count = "x" * 400_000, 3_000
+    table = pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0] * count), pa.array([text]))})
+    sums = Content(count, 1, 2)
+    file = written(attempt, struct(a="string"), table)
+    with peak_bytes() as memory:
+        fragment = measure(attempt, {"m": file}, lambda *_: {"m": MeasuredRows(sums)})["m"]
+    assert (fragment.content, sum(file.files.values()) < 100_000) == (sums, True)
+    assert memory.peak < 3 * FEW_BYTES
+    if profile == "full":
+        assert fragment.profile is not None
+        sample = fragment.profile["sample"]
+        assert sample["values"]["a"] == [[text[:64], len(text)]] * len(sample["marks"])
+        assert len(sample["marks"]) > 100
+        assert sketches.count(fragment.profile["columns"]["a"]["distinct"]) == 1
 
 
 # --- contents that were observed ------------------------------------------------------------------
