@@ -131,13 +131,14 @@ def _bounded_batches(
 
 def _batch_rows(file: Any) -> int:
     """Rows of this file that take BATCH_BYTES, by their mean; texts count as they are stored."""
-    rows, size = file.metadata.num_rows, 0
+    size = 0
     for group in _groups(file.metadata):
         for at in range(group.num_columns):
             chunk = group.column(at)
             width = file.schema.column(at).length or _NUMBER_BYTES
             size += max(chunk.total_uncompressed_size, chunk.num_values * width)
-    return max(1, min(BATCH_ROWS, BATCH_BYTES * rows // max(1, size)))
+    rows: int = BATCH_BYTES * file.metadata.num_rows // max(1, size)
+    return max(1, min(BATCH_ROWS, rows))
 
 
 def _repeated_texts(footer: Any) -> list[str]:
@@ -163,14 +164,14 @@ def _decoded(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatc
     of a schema."""
     import pyarrow as pa
 
-    if batch.num_rows > 1 and sum(map(_decoded_bytes, batch.columns)) > BATCH_BYTES:
-        half = batch.num_rows // 2
-        yield from _decoded(batch.slice(0, half), schema)
-        yield from _decoded(batch.slice(half), schema)
+    rows = batch.num_rows
+    if rows > 1 and sum(map(_decoded_bytes, batch.columns)) > BATCH_BYTES:
+        for part in (range(rows // 2), range(rows // 2, rows)):
+            # `slice` would leave lists whole, and their cast would decode all of them
+            yield from _decoded(batch.take(pa.array(part)), schema)
         return
     fields = [schema.field(name) for name in batch.schema.names]
-    own = batch.take(pa.array(range(batch.num_rows)))  # a cast of a slice casts the whole of lists
-    columns = [column.cast(f.type) for column, f in zip(own.columns, fields, strict=True)]
+    columns = [column.cast(f.type) for column, f in zip(batch.columns, fields, strict=True)]
     yield pa.record_batch(columns, schema=pa.schema(fields))
 
 

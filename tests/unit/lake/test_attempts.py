@@ -72,6 +72,12 @@ def attempt(tmp_path: Path) -> Attempt[ParseClaim]:
     return Attempt(claim, lake, tmp_path / "scratch", ThreadPoolExecutor(2), threading.Event())
 
 
+@pytest.fixture(params=["off", "full"])
+def mode(request: pytest.FixtureRequest, attempt: Attempt[ParseClaim]) -> str:
+    attempt.claim["job"]["profile"] = request.param
+    return str(request.param)
+
+
 def written(attempt: Attempt[ParseClaim], schema: Schema, table: pa.Table) -> Written:
     path = f"{attempt.prefix}/{len(table)}.parquet"
     pq.write_table(table, attempt.lake.place(path), write_page_checksum=True, store_schema=False)
@@ -113,12 +119,10 @@ def test_other_rows_are_hashed_by_the_caller(attempt: Attempt[ParseClaim]) -> No
         )
 
 
-@pytest.mark.parametrize("profile", ["off", "full"])
 def test_rows_that_take_much_more_in_memory_are_read_in_parts(
-    attempt: Attempt[ParseClaim], profile: str
+    attempt: Attempt[ParseClaim], mode: str
 ) -> None:
     """Each row has one long text, which stands in a dictionary: a gigabyte in a small file."""
-    attempt.claim["job"]["profile"] = profile
     text, count = "x" * 400_000, 3_000
     table = pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0] * count), pa.array([text]))})
     sums = Content(count, 1, 2)
@@ -127,7 +131,7 @@ def test_rows_that_take_much_more_in_memory_are_read_in_parts(
         fragment = measure(attempt, {"m": file}, lambda *_: {"m": MeasuredRows(sums)})["m"]
     assert (fragment.content, sum(file.files.values()) < 100_000) == (sums, True)
     assert memory.peak < 3 * FEW_BYTES
-    if profile == "full":
+    if mode == "full":
         assert fragment.profile is not None
         sample = fragment.profile["sample"]
         assert sample["values"]["a"] == [[text[:64], len(text)]] * len(sample["marks"])
@@ -143,12 +147,6 @@ LONGS = struct(a="long")
 
 def observed(attempt: Attempt[ParseClaim], table: pa.Table = MANY) -> Written:
     return replace(written(attempt, LONGS, MANY), observed=content(LONGS, table))
-
-
-@pytest.fixture(params=["off", "full"])
-def mode(request: pytest.FixtureRequest, attempt: Attempt[ParseClaim]) -> str:
-    attempt.claim["job"]["profile"] = request.param
-    return str(request.param)
 
 
 def test_observed_contents_are_not_read_back(attempt: Attempt[ParseClaim], mode: str) -> None:

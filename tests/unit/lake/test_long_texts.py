@@ -90,7 +90,9 @@ def nested_rows(count: int) -> list[dict[str, Any]]:
         return None if kind == 0 else "é" * kind if kind < 7 else f"{chance.integers(0, 1 << 40)}"
 
     def texts() -> list[str | None] | None:
-        return None if chance.integers(0, 5) == 0 else [text() for _ in range(chance.integers(0, 4))]
+        return (
+            None if chance.integers(0, 5) == 0 else [text() for _ in range(chance.integers(0, 4))]
+        )
 
     return [
         {
@@ -132,5 +134,7 @@ def test_one_long_text_beside_many_short_ones_is_hashed_in_little_memory() -> No
     finally:
         tracemalloc.stop()
     assert peak < 64 * MB
-    alone = [int(hashes("string", pa.array([text]))[0]) for text in (texts[0], texts[77], texts[-1])]
+    alone = [
+        int(hashes("string", pa.array([text]))[0]) for text in (texts[0], texts[77], texts[-1])
+    ]
     assert [int(words[place]) for place in (0, 77, -1)] == alone
