@@ -128,10 +128,10 @@ class _Column:
 
     kind: str
     is_null: Values
-    values: Values | _Texts
+    values: Values | _TextColumn
 
     def hashed(self, seeds: Words) -> Words:
-        if isinstance(self.values, _Texts):
+        if isinstance(self.values, _TextColumn):
             return self.values.hashed(seeds)
         values = _bits_of_floats(self.values) if self.kind in FLOATS else self.values
         if values.itemsize == 8:
@@ -139,7 +139,7 @@ class _Column:
         return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
 
 
-def _header_texts(values: pa.Array) -> _Texts:
+def _header_texts(values: pa.Array) -> _TextColumn:
     """Each list as the JSON that `content.row_hash` hashes. ValueError where it is not certain."""
     if values.null_count == len(values):
         texts = ['{"x":null}'] * len(values)
@@ -194,7 +194,7 @@ def _bits_of_floats(values: Values) -> Values:
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _TextColumn:
     """Texts or bytes; empty where they are NULL."""
 
     bodies: Sequence[bytes]
@@ -204,8 +204,8 @@ class _Texts:
         return np.array([list(words) for words in by_seed], np.uint64).reshape(seeds.shape)
 
 
-def _texts(values: pa.Array) -> _Texts:
-    return _Texts(values.cast(pa.binary()).fill_null(b"").to_pylist())
+def _texts(values: pa.Array) -> _TextColumn:
+    return _TextColumn(values.cast(pa.binary()).fill_null(b"").to_pylist())
 
 
 # --- XXH64 ----------------------------------------------------------------------------------------
