@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from xxhash import xxh64_intdigest
-
 SEED: Final = 42  # of Spark's `xxhash64`
 PRIMES: Final = (
     0x9E3779B185EBCA87,
@@ -21,5 +19,7 @@ PRIMES: Final = (
 
 def xxhash64(data: bytes) -> int:
     """The hash as Spark's BIGINT: a signed number of 64 bits."""
+    from xxhash import xxh64_intdigest  # not at each start: few keys are buckets
+
     word = xxh64_intdigest(data, SEED)
     return word - (1 << 64) if word >> 63 else word
