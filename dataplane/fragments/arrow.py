@@ -92,7 +92,7 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
                 skip -= rows
                 continue
             columns = _read_columns(file, schema)
-            for batch in _bounded_batches(file, source, _MICROSECONDS, columns):
+            for batch in bounded_batches(file, source, _MICROSECONDS, columns):
                 rows -= batch.num_rows
                 part = batch.slice(skip)
                 skip = max(0, skip - batch.num_rows)
@@ -103,14 +103,15 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
 
 
 _Options: TypeAlias = Mapping[str, Any]  # of `ParquetFile`
-_AS_STORED: _Options = {"page_checksum_verification": True}
-_MICROSECONDS: _Options = {**_AS_STORED, "coerce_int96_timestamp_unit": "us"}
+AS_STORED: _Options = {"page_checksum_verification": True}
+_MICROSECONDS: _Options = {**AS_STORED, "coerce_int96_timestamp_unit": "us"}
 
 
-def _bounded_batches(
+def bounded_batches(
     file: Any, source: Any, options: _Options, columns: Sequence[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a file that was opened from a source with these options.
+    """All rows of a file that was opened from a source with these options, in batches as those of
+    `batches`. Errors are Arrow's own.
 
     A file of a few bytes may have one long text in a dictionary, for thousands of rows. Where these
     may be too many bytes, texts stay in their dictionaries until a batch is cut.
@@ -207,9 +208,9 @@ def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
     TaskFailure, which may call the file by another `name`, where it is not as it was written."""
     from pyarrow.parquet import ParquetFile
 
-    with _explaining_damage(name or _name_of(source)), ParquetFile(source, **_AS_STORED) as file:
+    with _explaining_damage(name or _name_of(source)), ParquetFile(source, **AS_STORED) as file:
         rows = _rows_of(file)
-        for batch in _bounded_batches(file, source, _AS_STORED):
+        for batch in bounded_batches(file, source, AS_STORED):
             rows -= batch.num_rows
             yield batch
         if rows:

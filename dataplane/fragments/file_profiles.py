@@ -29,7 +29,6 @@ from dataplane.fragments.sampling import (
     Marked,
     drawn_values,
     sample_of_drawn,
-    sampled_columns,
     threshold,
 )
 from dataplane.fragments.written import MeasuredFile
@@ -74,40 +73,18 @@ class _Reading:
         names = (*self.counting.listed, *self.counting.mapped)
         values = {name: DistinctValues(kinds[name]) for name in names}
         marks: list[Marked] = []
-        rows = _DrawnRows(self.schema)
+        parts: list[dict[str, list[Value]] | None] = []  # long texts are cut
         for batch in raw_batches(self.lake.open(path, size)):
             numbers = chance.integers(0, WHOLE, batch.num_rows, np.uint64)
             places = np.flatnonzero(numbers < self.below)
             marks.append(numbers[places])
-            rows.add(batch.take(pa.array(places)))
+            parts.append(drawn_values(self.schema, batch.take(pa.array(places))))
             for name, distinct in values.items():
                 distinct.add(batch.column(name))
         by_name = {name: distinct.sketch() for name, distinct in values.items()}
         words = dictionary_words(self.lake, self.counting, file)
         by_name |= {name: sketch_of([of_column]) for name, of_column in words.items()}
-        return _Drawn(np.concatenate(marks), rows.values, by_name)
-
-
-class _DrawnRows:
-    """Values by column, with long texts cut: batches would hold all of them. A profile fails no
-    task, so `values` are None after rows that have no form in a sample."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self.values: dict[str, list[Value]] | None = {
-            f["name"]: [] for f in sampled_columns(schema)
-        }
-
-    def add(self, rows: pa.RecordBatch) -> None:
-        if self.values is None:
-            return
-        try:
-            added = drawn_values(self._schema, rows)
-        except (ValueError, ArithmeticError, pa.ArrowException):
-            self.values = None
-            return
-        for name, values in self.values.items():
-            values += added[name]
+        return _Drawn(np.concatenate(marks), _joined(parts), by_name)
 
 
 def profiles_of_files(
@@ -136,6 +113,7 @@ def profiles_of_files(
 
 
 def _joined(parts: Sequence[Mapping[str, list[Value]] | None]) -> dict[str, list[Value]] | None:
+    """Values by column, one part behind the other; None where a part has no form in a sample."""
     values: dict[str, list[Value]] = defaultdict(list)
     for part in parts:
         if part is None:

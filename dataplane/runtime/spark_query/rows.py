@@ -10,6 +10,7 @@ from shutil import rmtree
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
+from pyarrow.parquet import ParquetFile
 from pyspark.errors import PySparkException
 from pyspark.serializers import FramedSerializer
 from pyspark.sql import DataFrame
@@ -28,7 +29,7 @@ from pyspark.sql.types import (
 from pyspark.util import _local_iterator_from_socket
 
 from dataplane.contract.query_protocol import Ran
-from dataplane.fragments.arrow import raw_batches
+from dataplane.fragments.arrow import AS_STORED, bounded_batches
 from dataplane.query.query_results import SQL_TYPE
 from dataplane.spark.plan_trees import nodes_of
 from dataplane.task_failures import TaskFailure
@@ -140,11 +141,12 @@ def _spooled(
     rows.write.parquet(scratch.as_uri())
     try:
         for path in sorted(scratch.glob("part-*.parquet")):
-            for batch in raw_batches(str(path)):
-                columns = [
-                    column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            with ParquetFile(path, **AS_STORED) as file:
+                for batch in bounded_batches(file, path, AS_STORED):
+                    columns = [
+                        column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
             path.unlink()
     finally:
         rmtree(scratch, ignore_errors=True)
