@@ -65,7 +65,8 @@ def _measure(asked: argparse.Namespace) -> bool:
 
 
 def _huge(asked: argparse.Namespace) -> Iterator[Entry | Nothing]:
-    return measure_huge(asked.runs, asked.scratch, asked.scale)
+    for store in asked.stores:
+        yield from measure_huge(store, asked.runs, asked.scratch, asked.scale)
 
 
 def _stores(asked: argparse.Namespace) -> Iterator[Entry | Nothing]:
@@ -115,7 +116,9 @@ def _arguments() -> argparse.Namespace:
         "--scale", type=int, default=1, help="with --huge: so many times fewer partitions, not kept"
     )
     parser.add_argument(
-        "--scratch", type=Path, help="with --huge: the folder for gigabytes (the system's)"
+        "--scratch",
+        type=Path,
+        help="with --huge: the folder for gigabytes of SQLite (the system's)",
     )
     parser.add_argument(
         "--page", action="store_true", help="write docs/performance.md anew from what is kept"

@@ -76,7 +76,8 @@ def _drawn(folder: Path, scale: float) -> Path:
 
 
 def _lay_out(drawn: Path, folder: Path) -> None:
-    with duckdb.connect() as database:
+    spill = drawn / "spill"  # else the current folder has it
+    with duckdb.connect(config={"temp_directory": str(spill)}) as database:
         for table in TABLES:
             (folder / table).mkdir(parents=True)
             rows = f"FROM '{drawn}/{table}.parquet'"

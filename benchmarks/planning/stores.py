@@ -132,5 +132,6 @@ class Server:
             connection.execute(command)
 
 
-def open_databases(name: Name) -> Databases:
-    return Sqlite() if name == "sqlite" else Server()
+def open_databases(name: Name, scratch: Path | None = None) -> Databases:
+    """`scratch`: the folder for files of SQLite."""
+    return Sqlite(scratch) if name == "sqlite" else Server()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dataplane.contract.schemas import Json, Schema
 from dataplane.contract.types import decimal_digits
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 16_384
-BATCH_BYTES = 16 << 20
+BATCH_BYTES = 16 << 20  # in memory
+_NUMBER_BYTES = 8
 
 
 # --- types --------------------------------------------------------------------------------------
@@ -76,7 +77,8 @@ def _plain_type(kind: Json) -> pa.DataType:
 
 def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[pa.RecordBatch]:
     """All rows of Parquet files (paths, or what pyarrow reads from), in order, under one schema;
-    columns that a file lacks are NULL, and others of it are not read.
+    columns that a file lacks are NULL, and others of it are not read. A batch has up to BATCH_ROWS
+    rows and BATCH_BYTES, or one row.
 
     The first `skip` rows are left out, whole files of them unread. TaskFailure for a file that is
     not there, or that is not as it was written.
@@ -84,17 +86,13 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
     from pyarrow.parquet import ParquetFile
 
     for source in files:
-        with (
-            _explaining_damage(_name_of(source)),
-            ParquetFile(
-                source, coerce_int96_timestamp_unit="us", page_checksum_verification=True
-            ) as file,
-        ):
+        with _explaining_damage(_name_of(source)), ParquetFile(source, **_MICROSECONDS) as file:
             rows = _rows_of(file)
             if skip >= rows:
                 skip -= rows
                 continue
-            for batch in file.iter_batches(BATCH_ROWS, columns=_read_columns(file, schema)):
+            columns = _read_columns(file, schema)
+            for batch in bounded_batches(file, source, _MICROSECONDS, columns):
                 rows -= batch.num_rows
                 part = batch.slice(skip)
                 skip = max(0, skip - batch.num_rows)
@@ -102,6 +100,99 @@ def batches(files: Iterable[Any], schema: pa.Schema, skip: int = 0) -> Iterator[
                     yield _under(part, schema)
             if rows:
                 raise OSError("it has other rows than its footer says")
+
+
+_Options: TypeAlias = Mapping[str, Any]  # of `ParquetFile`
+AS_STORED: _Options = {"page_checksum_verification": True}
+_MICROSECONDS: _Options = {**AS_STORED, "coerce_int96_timestamp_unit": "us"}
+
+
+def bounded_batches(
+    file: Any, source: Any, options: _Options, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a file that was opened from a source with these options, in batches as those of
+    `batches`. Errors are Arrow's own.
+
+    A file of a few bytes may have one long text in a dictionary, for thousands of rows. Where these
+    may be too many bytes, texts stay in their dictionaries until a batch is cut.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    rows = _batch_rows(file)
+    texts = _repeated_texts(file.metadata)
+    if not texts:
+        yield from file.iter_batches(rows, columns=columns)
+        return
+    with ParquetFile(source, metadata=file.metadata, read_dictionary=texts, **options) as encoded:
+        # Each row group by itself: nested values cannot be read out of two dictionaries at once
+        for group in range(file.num_row_groups):
+            for batch in encoded.iter_batches(rows, [group], columns=columns):
+                yield from _decoded(batch, file.schema_arrow)
+
+
+def _batch_rows(file: Any) -> int:
+    """Rows of this file that take BATCH_BYTES, by their mean; texts count as they are stored."""
+    size = 0
+    for group in _groups(file.metadata):
+        for at in range(group.num_columns):
+            chunk = group.column(at)
+            width = file.schema.column(at).length or _NUMBER_BYTES
+            size += max(chunk.total_uncompressed_size, chunk.num_values * width)
+    rows: int = BATCH_BYTES * file.metadata.num_rows // max(1, size)
+    return max(1, min(BATCH_ROWS, rows))
+
+
+def _repeated_texts(footer: Any) -> list[str]:
+    """Paths of the columns whose texts stand in dictionaries, where all texts together may take more
+    than BATCH_BYTES in memory: no text is longer than its column."""
+    paths: set[str] = set()
+    size = 0
+    for group in _groups(footer):
+        for at in range(group.num_columns):
+            chunk = group.column(at)
+            if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page:
+                paths.add(chunk.path_in_schema)
+                size += chunk.num_values * chunk.total_uncompressed_size
+    return sorted(paths) if size > BATCH_BYTES else []
+
+
+def _groups(footer: Any) -> Iterator[Any]:
+    return map(footer.row_group, range(footer.num_row_groups))
+
+
+def _decoded(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A batch whose texts are in dictionaries, in parts of BATCH_BYTES or of one row, with the types
+    of a schema."""
+    import pyarrow as pa
+
+    rows = batch.num_rows
+    if rows > 1 and sum(map(_decoded_bytes, batch.columns)) > BATCH_BYTES:
+        for part in (range(rows // 2), range(rows // 2, rows)):
+            # `slice` would leave lists whole, and their cast would decode all of them
+            yield from _decoded(batch.take(pa.array(part)), schema)
+        return
+    fields = [schema.field(name) for name in batch.schema.names]
+    columns = [column.cast(f.type) for column, f in zip(batch.columns, fields, strict=True)]
+    yield pa.record_batch(columns, schema=pa.schema(fields))
+
+
+def _decoded_bytes(values: pa.Array) -> int:
+    """How much values take when none is in a dictionary."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        lengths = compute.binary_length(values.dictionary).take(values.indices)
+        return int(compute.sum(lengths).as_py() or 0)
+    if pa.types.is_struct(kind):
+        return sum(map(_decoded_bytes, values.flatten()))
+    if pa.types.is_list(kind):
+        return _decoded_bytes(values.flatten())
+    if pa.types.is_map(kind):  # `flatten` knows no maps, and `keys` are not of a slice alone
+        first, end = values.offsets[0].as_py(), values.offsets[-1].as_py()
+        return sum(_decoded_bytes(each[first:end]) for each in (values.keys, values.items))
+    return int(values.nbytes)
 
 
 def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
@@ -113,28 +204,17 @@ def _read_columns(file: Any, schema: pa.Schema) -> list[str]:
 
 
 def raw_batches(source: Any, name: str = "") -> Iterator[pa.RecordBatch]:
-    """All rows of one Parquet file as they are stored. TaskFailure, which may call the file by
-    another `name`, where it is not as it was written."""
+    """All rows of one Parquet file as they are stored, in batches as those of `batches`.
+    TaskFailure, which may call the file by another `name`, where it is not as it was written."""
     from pyarrow.parquet import ParquetFile
 
-    with (
-        _explaining_damage(name or _name_of(source)),
-        ParquetFile(source, page_checksum_verification=True) as file,
-    ):
+    with _explaining_damage(name or _name_of(source)), ParquetFile(source, **AS_STORED) as file:
         rows = _rows_of(file)
-        for batch in file.iter_batches(_batch_rows(file.metadata)):
+        for batch in bounded_batches(file, source, AS_STORED):
             rows -= batch.num_rows
             yield batch
         if rows:
             raise OSError("it has other rows than its footer says")
-
-
-def _batch_rows(footer: Any) -> int:
-    """Rows of this file that take BATCH_BYTES."""
-    groups = range(footer.num_row_groups)
-    size = sum(footer.row_group(at).total_byte_size for at in groups)
-    rows: int = BATCH_BYTES * footer.num_rows // max(1, size)
-    return max(1, min(BATCH_ROWS, rows))
 
 
 def check_whole(file: str, name: str) -> None:

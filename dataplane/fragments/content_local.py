@@ -2,7 +2,7 @@
 were read.
 
 They are Spark's own `xxhash64`, one after the other over a row's columns, each seeded with the one
-before it: here over whole columns at a time (XXH64,
+before it: here over whole columns at a time, of numbers by numpy (XXH64,
 https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).
 """
 
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from xxhash import xxh64_intdigest
 
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import HEADERS, Json, Schema
@@ -30,7 +31,6 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Values: TypeAlias = npt.NDArray[Any]
 
 P1, P2, P3, P4, P5 = map(np.uint64, PRIMES)
-WIDEST = 32 << 20  # bytes of a column of texts, each as wide as the longest
 _KINDS = frozenset(
     (
         "byte",
@@ -76,9 +76,6 @@ def content(schema: Schema, rows: pa.Table) -> Content | None:
             _column(f["type"], rows.column(i).combine_chunks()) for i, f in enumerate(fields)
         ]
     except ValueError:  # headers whose JSON is not certain
-        return None
-    texts = [c.values for c in columns if isinstance(c.values, _TextArray)]
-    if any(rows.num_rows * text.width > WIDEST for text in texts):
         return None
     states = np.full((2, rows.num_rows), SEED, np.uint64)
     for words in _front(schema, columns):
@@ -131,10 +128,10 @@ class _Column:
 
     kind: str
     is_null: Values
-    values: Values | _TextArray
+    values: Values | _TextColumn
 
     def hashed(self, seeds: Words) -> Words:
-        if isinstance(self.values, _TextArray):
+        if isinstance(self.values, _TextColumn):
             return self.values.hashed(seeds)
         values = _bits_of_floats(self.values) if self.kind in FLOATS else self.values
         if values.itemsize == 8:
@@ -142,7 +139,7 @@ class _Column:
         return _of_ints(values.astype(np.int32).view(np.uint32).astype(np.uint64), seeds)
 
 
-def _header_texts(values: pa.Array) -> _TextArray:
+def _header_texts(values: pa.Array) -> _TextColumn:
     """Each list as the JSON that `content.row_hash` hashes. ValueError where it is not certain."""
     if values.null_count == len(values):
         texts = ['{"x":null}'] * len(values)
@@ -197,45 +194,18 @@ def _bits_of_floats(values: Values) -> Values:
 
 
 @dataclass(frozen=True, slots=True)
-class _TextArray:
-    """Texts or bytes one behind the other."""
+class _TextColumn:
+    """Texts or bytes; empty where they are NULL."""
 
-    lengths: Values
-    data: Values
-
-    @property
-    def width(self) -> int:
-        """Bytes in which each of them can stand, with room behind it; a multiple of eight."""
-        return (int(self.lengths.max(initial=0)) // 8 + 1) * 8
+    bodies: Sequence[bytes]
 
     def hashed(self, seeds: Words) -> Words:
-        lengths, rows = self.lengths, np.arange(len(self.lengths))
-        table = np.zeros((len(lengths), self.width), np.uint8)
-        table[np.arange(self.width) < lengths[:, None]] = self.data
-        words = table.view("<u8")
-        states = _of_stripes(words, lengths, seeds) + lengths.astype(np.uint64)
-        first, behind = lengths // 32 * 4, lengths // 8
-        for place in (first, first + 1, first + 2):
-            word = words[rows, np.minimum(place, words.shape[1] - 1)]
-            states = np.where(place < behind, _rotated(states ^ _round(word), 27) * P1 + P4, states)
-        half = words[rows, behind] & np.uint64(0xFFFFFFFF)
-        has_half = lengths % 8 >= 4
-        states = np.where(has_half, _rotated(states ^ (half * P1), 23) * P2 + P3, states)
-        rest = behind * 8 + 4 * has_half
-        for place in (rest, rest + 1, rest + 2):
-            byte = table[rows, np.minimum(place, self.width - 1)].astype(np.uint64)
-            states = np.where(place < lengths, _rotated(states ^ (byte * P5), 11) * P1, states)
-        return _mixed(states)
+        by_seed = (map(xxh64_intdigest, self.bodies, row.tolist()) for row in np.atleast_2d(seeds))
+        return np.array([list(words) for words in by_seed], np.uint64).reshape(seeds.shape)
 
 
-def _texts(values: pa.Array) -> _TextArray:
-    if not len(values):
-        return _TextArray(np.zeros(0, np.int64), np.zeros(0, np.uint8))
-    _, offsets, data = values.buffers()
-    ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(
-        np.int64
-    )
-    return _TextArray(np.diff(ends), np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]])
+def _texts(values: pa.Array) -> _TextColumn:
+    return _TextColumn(values.cast(pa.binary()).fill_null(b"").to_pylist())
 
 
 # --- XXH64 ----------------------------------------------------------------------------------------
@@ -247,25 +217,6 @@ def _of_ints(values: Words, seeds: Words) -> Words:
 
 def _of_longs(values: Words, seeds: Words) -> Words:
     return _mixed(_rotated((seeds + P5 + np.uint64(8)) ^ _round(values), 27) * P1 + P4)
-
-
-def _of_stripes(words: Words, lengths: Values, seeds: Words) -> Words:
-    """The hash state after the whole stripes of 32 bytes."""
-    lanes = [seeds + P1 + P2, seeds + P2, seeds + np.uint64(0), seeds - P1]
-    for number in range(int(lengths.max(initial=0)) // 32):
-        is_whole = (number + 1) * 32 <= lengths
-        stripe = (words[:, 4 * number + i] for i in range(4))
-        lanes = [
-            np.where(is_whole, _rotated(lane + word * P2, 31) * P1, lane)
-            for lane, word in zip(lanes, stripe, strict=True)
-        ]
-    states = sum(
-        (_rotated(lane, by) for lane, by in zip(lanes[1:], (7, 12, 18), strict=True)),
-        _rotated(lanes[0], 1),
-    )
-    for lane in lanes:
-        states = (states ^ _round(lane)) * P1 + P4
-    return np.where(lengths >= 32, states, seeds + P5)
 
 
 def _round(values: Words) -> Words:

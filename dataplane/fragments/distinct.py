@@ -19,7 +19,7 @@ from dataplane.contract import sketches
 from dataplane.contract.profiles import REPORTED, shape_of
 from dataplane.contract.schemas import Json, Schema
 from dataplane.fragments.content import quoted
-from dataplane.fragments.content_local import WIDEST, Words, hashes
+from dataplane.fragments.content_local import Words, hashes
 from dataplane.fragments.dictionaries import Dictionary, hashes_of
 
 MOST_COLUMNS = 64  # with sketches
@@ -138,42 +138,25 @@ class DistinctValues:
         self._bits: Bits | None = None
 
     def add(self, values: pa.Array) -> None:
-        for words in _hashed_parts(self._kind, values.drop_null()):
-            hashed: Words = words & _HASH
-            if self._bits is None:
-                self._few = hashed = np.unique(np.concatenate([self._few, hashed]))
-                if len(hashed) <= sketches.FEW:
-                    continue
-                self._bits = _no_bits()
-            _mark(self._bits, hashed)
+        if pa.types.is_string(values.type):
+            values = pc.unique(values)  # in a fifth of the time of their hashes
+        hashed: Words = hashes(self._kind, values.drop_null()) & _HASH
+        if self._bits is None:
+            self._few = hashed = np.unique(np.concatenate([self._few, hashed]))
+            if len(hashed) <= sketches.FEW:
+                return
+            self._bits = _no_bits()
+        _mark(self._bits, hashed)
 
     def sketch(self) -> str:
         return _sketch(self._few) if self._bits is None else _of_bits(self._bits)
 
 
-def _hashed_parts(kind: str, values: pa.Array) -> Iterator[Words]:
-    """Hashes of values. Texts stand in a table as wide as the longest: long ones apart."""
-    if pa.types.is_string(values.type):
-        lengths = pc.binary_length(values)
-        if (pc.max(lengths).as_py() or 0) * len(values) > WIDEST and len(values) > 1:
-            values, half = values.take(pc.sort_indices(lengths)), len(values) // 2
-            yield from _hashed_parts(kind, values.slice(0, half))
-            yield from _hashed_parts(kind, values.slice(half))
-            return
-    yield hashes(kind, values)
-
-
 def _hashed(kind: str, parts: Sequence[pa.Array]) -> list[Words]:
     """Hashes of each part. All parts are hashed at once, as a call for each takes longer than all
-    the rest, unless one holds long texts."""
-    values = pa.concat_arrays(parts)
-    if (
-        pa.types.is_string(values.type)
-        and (pc.max(pc.binary_length(values)).as_py() or 0) * len(values) > WIDEST
-    ):
-        return [hashes(kind, part) & _HASH for part in parts]
+    the rest."""
     ends = np.cumsum([len(part) for part in parts])
-    return np.split(hashes(kind, values) & _HASH, ends[:-1])
+    return np.split(hashes(kind, pa.concat_arrays(parts)) & _HASH, ends[:-1])
 
 
 def sketch_of(parts: Sequence[Words]) -> str:

@@ -4,6 +4,7 @@ counted in a quarter of the time that Spark's aggregates take."""
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dataplane.contract.claims import DriverClaim
-from dataplane.contract.profiles import WHOLE, Sample
+from dataplane.contract.profiles import WHOLE, Sample, Value, no_sample
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.arrow import raw_batches
@@ -24,7 +25,12 @@ from dataplane.fragments.distinct import (
     sketch_of,
     sketched_columns,
 )
-from dataplane.fragments.sampling import Marked, sample_of_drawn, threshold
+from dataplane.fragments.sampling import (
+    Marked,
+    drawn_values,
+    sample_of_drawn,
+    threshold,
+)
 from dataplane.fragments.written import MeasuredFile
 from dataplane.storage.lake import Lake
 
@@ -42,8 +48,11 @@ def is_readable(schema: Schema, entries: Sequence[FileEntry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
+    """Rows that were drawn from a file: their marks, and their values by column. None: the values
+    have no form in a sample."""
+
     marks: Marked
-    rows: pa.Table
+    values: Mapping[str, list[Value]] | None
     sketches: dict[str, str]
 
 
@@ -64,18 +73,18 @@ class _Reading:
         names = (*self.counting.listed, *self.counting.mapped)
         values = {name: DistinctValues(kinds[name]) for name in names}
         marks: list[Marked] = []
-        parts: list[pa.RecordBatch] = []
+        parts: list[dict[str, list[Value]] | None] = []  # long texts are cut
         for batch in raw_batches(self.lake.open(path, size)):
             numbers = chance.integers(0, WHOLE, batch.num_rows, np.uint64)
             places = np.flatnonzero(numbers < self.below)
             marks.append(numbers[places])
-            parts.append(batch.take(pa.array(places)))
+            parts.append(drawn_values(self.schema, batch.take(pa.array(places))))
             for name, distinct in values.items():
                 distinct.add(batch.column(name))
         by_name = {name: distinct.sketch() for name, distinct in values.items()}
         words = dictionary_words(self.lake, self.counting, file)
         by_name |= {name: sketch_of([of_column]) for name, of_column in words.items()}
-        return _Drawn(np.concatenate(marks), pa.Table.from_batches(parts), by_name)
+        return _Drawn(np.concatenate(marks), _joined(parts), by_name)
 
 
 def profiles_of_files(
@@ -97,9 +106,21 @@ def profiles_of_files(
             sketches = merged_by_name(sketches, part.sketches)
         rows = sum(file.entry["rows"] for file in of_label)
         marks = np.concatenate([part.marks for part in parts])
-        table = pa.concat_tables([part.rows for part in parts])
-        profiles[label] = sample_of_drawn(schema, rows, below, marks, table), sketches
+        values = _joined([part.values for part in parts])
+        sample = no_sample() if values is None else sample_of_drawn(rows, below, marks, values)
+        profiles[label] = sample, sketches
     return profiles
+
+
+def _joined(parts: Sequence[Mapping[str, list[Value]] | None]) -> dict[str, list[Value]] | None:
+    """Values by column, one part behind the other; None where a part has no form in a sample."""
+    values: dict[str, list[Value]] = defaultdict(list)
+    for part in parts:
+        if part is None:
+            return None
+        for name, of_part in part.items():
+            values[name] += of_part
+    return values
 
 
 def dictionary_words(

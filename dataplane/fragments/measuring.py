@@ -8,6 +8,7 @@ fragments whose contents were observed is read back all the same, by chance.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +17,6 @@ from itertools import repeat
 from typing import TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from dataplane.contract.claims import DriverClaim
 from dataplane.contract.identity import EMPTY, Content
@@ -34,6 +34,7 @@ from dataplane.contract.profiles import (
 from dataplane.contract.results import FileEntry
 from dataplane.contract.schemas import Schema
 from dataplane.contract.source_objects import listed_at_ms
+from dataplane.fragments.arrow import raw_batches
 from dataplane.fragments.attempt import Attempt, task_label
 from dataplane.fragments.content_local import content, is_simple
 from dataplane.fragments.dictionaries import check_pages
@@ -49,6 +50,7 @@ from dataplane.task_failures import TaskFailure
 SMALL_BYTES = 4 << 20  # of files, up to which a second task costs more than it saves
 # Up to which a job of Spark takes longer to begin than they take without (some 0.2 s)
 FEW_VALUES = 250_000
+FEW_BYTES = 64 << 20  # of rows in memory
 READ_BACK = "HEADGATE_READ_BACK"
 READ_BACK_RATE = 100
 
@@ -282,19 +284,21 @@ def rows_in_memory(
     with_sample: bool,
 ) -> dict[str, MeasuredRows] | None:
     """The contents, samples and sketches of files read into memory; None if only Spark can hash one
-    of them."""
+    of them, or they are more than FEW_BYTES there."""
+    memory = _RowsInMemory()
 
-    def look(entry: FileEntry) -> tuple[pa.Table, Content | None]:
-        table = _table(attempt, entry)
-        return table, content(schema, table)
+    def look(entry: FileEntry) -> tuple[pa.Table, Content] | None:
+        table = memory.table(attempt.lake, entry)
+        own = None if table is None else content(schema, table)
+        return None if table is None or own is None else (table, own)
 
     labels = [label for label, of_label in files.items() for _ in of_label]
     every = [file.entry for of_label in files.values() for file in of_label]
-    tables_and_contents = list(attempt.threads.map(look, every))
-    contents = [own for _, own in tables_and_contents if own is not None]
-    if len(contents) < len(every):
+    read = [rows for rows in attempt.threads.map(look, every) if rows is not None]
+    if len(read) < len(every):
         return None
-    tables = [table for table, _ in tables_and_contents]
+    tables = [table for table, _ in read]
+    contents = [own for _, own in read]
     samples = (
         samples_of_tables(schema, tables, every[0]["path"]) if with_sample else repeat(no_sample())
     )
@@ -310,7 +314,24 @@ def rows_in_memory(
     return rows
 
 
-def _table(attempt: Attempt[DriverClaim], entry: FileEntry) -> pa.Table:
-    source = attempt.lake.open(entry["path"], entry["size"])
-    with pyarrow.parquet.ParquetFile(source, page_checksum_verification=True) as file:
-        return file.read(use_threads=False)
+class _RowsInMemory:
+    """The bytes of rows that are held at once, from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left = FEW_BYTES
+
+    def table(self, lake: Lake, entry: FileEntry) -> pa.Table | None:
+        """The rows of a file; None where there is no room for them. TaskFailure for a file that is
+        not as it was written."""
+        batches: list[pa.RecordBatch] = []
+        for batch in raw_batches(lake.open(entry["path"], entry["size"])):
+            if not self._has_room(batch.nbytes):
+                return None
+            batches.append(batch)
+        return pa.Table.from_batches(batches)
+
+    def _has_room(self, size: int) -> bool:
+        with self._lock:
+            self._left -= size
+            return self._left >= 0

@@ -48,6 +48,7 @@ TABLE_VALUES = 200  # of a table in memory, likewise
 MARK = "_mark"  # a column of the query; no user's, since names of columns differ from it
 
 
+_NO_FORM = (ValueError, ArithmeticError, pa.ArrowException)  # of a value in a sample
 Marked: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -188,7 +189,7 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
     chance = random.Random(name)  # nothing is kept secret by it
     try:
         return _drawn(schema, tables, chance)
-    except (ValueError, ArithmeticError, pa.ArrowException):
+    except _NO_FORM:
         return (
             [no_sample()]
             if len(tables) == 1
@@ -197,23 +198,31 @@ def samples_of_tables(schema: Schema, tables: Sequence[pa.Table], name: str) -> 
 
 
 def sample_of_drawn(
-    schema: Schema, rows: int, below: int, marks: Marked, drawn: pa.Table
+    rows: int, below: int, marks: Marked, values: Mapping[str, Sequence[Value]]
 ) -> Sample:
-    """The sample of a fragment with so many rows, from the rows that were drawn from it: those with
-    marks below `below`."""
+    """The sample of a fragment with so many rows, from the values of the rows that were drawn from
+    it: those with marks below `below`."""
     order = np.argsort(marks)[: FRAGMENT_ROWS + 1]
     if len(order) > FRAGMENT_ROWS:
         below = int(marks[order[-1]])
         order = order[marks[order] < below]
+    places = order.tolist()
+    chosen = {name: [of_column[place] for place in places] for name, of_column in values.items()}
+    return {"of": rows, "below": below, "marks": marks[order].tolist(), "values": chosen}
+
+
+def drawn_values(schema: Schema, rows: pa.RecordBatch) -> dict[str, list[Value]] | None:
+    """By column, as samples have them; None where one has bytes that are no text, or a value that
+    Python has not: a profile fails no task."""
     try:
-        chosen = drawn.take(pa.array(order))
-        values = {
-            f["name"]: _values(shape_of(f["type"]), chosen.column(i))
-            for i, f in enumerate(sampled_columns(schema))
-        }
-    except (ValueError, ArithmeticError, pa.ArrowException):
-        return no_sample()
-    return {"of": rows, "below": below, "marks": marks[order].tolist(), "values": values}
+        return _columns(schema, rows)
+    except _NO_FORM:
+        return None
+
+
+def _columns(schema: Schema, rows: pa.Table | pa.RecordBatch) -> dict[str, list[Value]]:
+    fields = sampled_columns(schema)
+    return {f["name"]: _values(shape_of(f["type"]), rows.column(i)) for i, f in enumerate(fields)}
 
 
 def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) -> list[Sample]:
@@ -229,14 +238,11 @@ def _drawn(schema: Schema, tables: Sequence[pa.Table], chance: random.Random) ->
         places += [start + place for place in chosen]
         start += rows
     drawn = pa.concat_tables(tables).take(pa.array(places, pa.int64()))
-    fields = sampled_columns(schema)
-    columns = [
-        (f["name"], _values(shape_of(f["type"]), drawn.column(i))) for i, f in enumerate(fields)
-    ]
+    columns = _columns(schema, drawn)
     start = 0
     for sample in samples:
         end = start + len(sample["marks"])
-        sample["values"] = {name: values[start:end] for name, values in columns}
+        sample["values"] = {name: values[start:end] for name, values in columns.items()}
         start = end
     return samples
 

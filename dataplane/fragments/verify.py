@@ -50,20 +50,12 @@ def damage(lake: Lake, request: Json) -> tuple[str, str] | None:
 
 
 def _content(schema: Schema, batch: pa.RecordBatch) -> Content | None:
-    """The content of a batch, in smaller parts where texts are long; None if only Spark can compute
-    it."""
+    """The content of a batch; None if only Spark can compute it."""
     import pyarrow as pa
 
     from dataplane.fragments.content_local import content, is_simple
 
-    if not is_simple(schema):
-        return None
-    total = content(schema, pa.Table.from_batches([batch]))
-    if total is not None or batch.num_rows < 2:
-        return total
-    half = batch.num_rows // 2
-    parts = [_content(schema, part) for part in (batch.slice(0, half), batch.slice(half))]
-    return None if parts[0] is None or parts[1] is None else parts[0].plus(parts[1])
+    return content(schema, pa.Table.from_batches([batch])) if is_simple(schema) else None
 
 
 def _requests() -> Iterator[Json]:

@@ -107,6 +107,17 @@ def test_the_palette_finds_by_keys_alone(signed_in: SignIn) -> None:
     assert not tab.complaints
 
 
+LATE_HTMX = "const later = setTimeout; window.setTimeout = (run, ms) => later(run, ms ?? 1000);"
+
+
+def test_the_palette_finds_when_its_key_is_pressed_before_htmx_starts(signed_in: SignIn) -> None:
+    page = signed_in().new_page()
+    page.add_init_script(LATE_HTMX)
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#palette [data-hit]").first).to_be_visible()
+
+
 def test_a_phone_has_a_menu_and_news_first(signed_in: SignIn) -> None:
     page = signed_in("narrow").new_page()
     page.goto("/")

@@ -240,12 +240,15 @@ class Workspace:
         """Requests to list that were served, also by failures, in the whole life of this home."""
         return int(self.query("SELECT coalesce(sum(served), 0) FROM listings")[0][0])
 
-    def assert_tidy(self) -> None:
-        """Every attempt's folder holds a fragment that is known, and no attempt is open."""
-        assert self.query("SELECT id FROM attempts") == []
+    def untidy(self) -> list[str]:
+        """Attempts that are open, and folders of attempts without a fragment that is known."""
+        attempts = [id for (id,) in self.query("SELECT id FROM attempts")]
         known = {attempt for (attempt,) in self.query("SELECT attempt FROM fragments")}
         left = [path for path in self.lake.glob("*/*/*/_frags/??/*") if path.name not in known]
-        assert [str(found) for path in left for found in (path, *path.rglob("*"))] == []
+        return attempts + [str(file) for path in left for file in (path, *path.rglob("*"))]
+
+    def assert_tidy(self) -> None:
+        assert self.untidy() == []
 
 
 @dataclass(frozen=True)

@@ -349,13 +349,6 @@ def test_rows_that_are_not_as_they_should_be_take_spark() -> None:
     assert content(schema, pa.table({"d": pa.array([1], pa.int64())})) is None
 
 
-def test_long_texts_take_spark() -> None:
-    schema = struct_of([field_of("c", "string")])
-    many = ["x"] * 4000
-    assert content(schema, pa.table({"c": many})) is not None
-    assert content(schema, pa.table({"c": [*many, "x" * 10_000]})) is None
-
-
 @pytest.mark.parametrize(("column", "jobs"), [("id AS n", 1), ("array(id) AS n", 2)])
 def test_a_small_result_takes_one_job_of_spark(lake: Lake, column: str, jobs: int) -> None:
     """It is written by one; measuring it takes another only where a type is not simple."""

@@ -35,7 +35,11 @@ function find() {
   palette.showModal();
   const field = palette.querySelector("input");
   field.select();
-  if (!palette.querySelector("[data-hit]")) field.dispatchEvent(new Event("input", { bubbles: true }));
+  if (palette.querySelector("[data-hit]")) return;
+  const ask = () => field.dispatchEvent(new Event("input", { bubbles: true }));
+  // htmx starts after the page has loaded: a key may be pressed before
+  if (field.dataset.htmxPowered) ask();
+  else field.addEventListener("htmx:after:init", ask, { once: true });
 }
 
 // Arrows go through the results, Enter opens the first one.

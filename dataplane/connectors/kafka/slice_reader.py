@@ -28,7 +28,6 @@ from dataplane.contract.claims import ParseClaim, ParseTask
 from dataplane.contract.jobs import ConnectorSettings
 from dataplane.contract.schemas import Json, Schema, canonical_schema
 from dataplane.fragments.attempt import Attempt, task_label
-from dataplane.fragments.content_local import WIDEST
 from dataplane.fragments.measuring import MeasuredRows, measure, rows_in_memory
 from dataplane.fragments.written import MeasuredFile, MeasuredFragment, Written
 from dataplane.storage.job_folders import fragment_folder
@@ -195,7 +194,6 @@ def _written(attempt: Attempt[ParseClaim], label: str, columns: Schema, table: p
     """The file of a fragment, as Spark writes it."""
     if not table.num_rows:
         return Written(columns)
-    _check_widths(table)
     path = f"{fragment_folder(attempt.prefix, label)}/{FILE_NAME}"
     with attempt.lake.new_file(path) as file:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -208,15 +206,6 @@ def _written(attempt: Attempt[ParseClaim], label: str, columns: Schema, table: p
         )
         size = file.stat().st_size
     return Written(columns, {path: size})
-
-
-def _check_widths(table: pa.Table) -> None:
-    """Undecided where a column is too wide for hashes without Spark: before it is written."""
-    for column in table.columns:
-        if column.type in (pa.string(), pa.binary()):
-            longest = pa.compute.max(pa.compute.binary_length(column)).as_py() or 0
-            if table.num_rows * longest > WIDEST:
-                raise Undecided("texts that only Spark hashes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ from pyspark.sql.types import (
 from pyspark.util import _local_iterator_from_socket
 
 from dataplane.contract.query_protocol import Ran
-from dataplane.query.query_results import BATCH_ROWS, SQL_TYPE
+from dataplane.fragments.arrow import AS_STORED, bounded_batches
+from dataplane.query.query_results import SQL_TYPE
 from dataplane.spark.plan_trees import nodes_of
 from dataplane.task_failures import TaskFailure
 
@@ -140,8 +141,8 @@ def _spooled(
     rows.write.parquet(scratch.as_uri())
     try:
         for path in sorted(scratch.glob("part-*.parquet")):
-            with ParquetFile(path) as file:
-                for batch in file.iter_batches(BATCH_ROWS):
+            with ParquetFile(path, **AS_STORED) as file:
+                for batch in bounded_batches(file, path, AS_STORED):
                     columns = [
                         column.cast(f.type) for column, f in zip(batch.columns, schema, strict=True)
                     ]

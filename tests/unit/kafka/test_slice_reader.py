@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from dataplane.connectors.kafka import slice_reader
 from dataplane.connectors.kafka.kafka_server import OffsetBounds, Topic
-from dataplane.connectors.kafka.slice_reader import _Left, read_slice, table_of
+from dataplane.connectors.kafka.slice_reader import _Left, table_of
 from dataplane.connectors.kafka.slice_values import KafkaMessage, Undecided, batch_of
-from dataplane.contract.claims import ParseClaim, ParseTask
+from dataplane.contract.claims import ParseTask
 from dataplane.contract.schemas import HEADERS, Json, Schema, field_of, struct_of
-from dataplane.storage.lake import LocalLake
 
 ABOUT = [
     field_of("_key", "string"),
@@ -124,20 +120,3 @@ def test_rows_that_were_read_may_expire_meanwhile(monkeypatch: pytest.MonkeyPatc
     read_as(monkeypatch, [TOPIC, Topic("t", "other", TOPIC.bounds)], plain(b"{}"))
     with pytest.raises(Undecided, match="made again"):
         table_of(SETTINGS, task_of(0, 1, columns), columns)
-
-
-class Unwritten(LocalLake):
-    @contextmanager
-    def new_file(self, path: str) -> Iterator[Path]:
-        raise AssertionError(f"{path} is written for nothing")
-
-
-def test_texts_that_only_spark_hashes_are_not_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    columns = columns_with("string")
-    rows = [plain(b"{}", n) for n in range(9_999)]
-    read_as(monkeypatch, [TOPIC, TOPIC], *rows, plain(b'{"c": "%s"}' % (b"x" * 3_400), 9_999))
-    claim = {"job": {"settings": SETTINGS}, "prefix": "default/f/d/_frags/01/1"}
-    with pytest.raises(Undecided, match="only Spark hashes"):
-        read_slice(cast("ParseClaim", claim), task_of(0, 9, columns), Unwritten(tmp_path))

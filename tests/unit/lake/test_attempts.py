@@ -16,15 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dataplane.contract import sketches
 from dataplane.contract.claims import ParseClaim
 from dataplane.contract.identity import Content
 from dataplane.contract.schemas import Schema
 from dataplane.fragments.attempt import Attempt
 from dataplane.fragments.content_local import content
-from dataplane.fragments.measuring import MeasuredRows, is_read_back, measure
+from dataplane.fragments.measuring import FEW_BYTES, MeasuredRows, is_read_back, measure
 from dataplane.fragments.written import MeasuredFile, Written
 from dataplane.storage.lake import LocalLake
 from dataplane.task_failures import TaskFailure
+from tests.unit.lake.memory import peak_bytes
 from tests.unit.lake.tables import struct
 
 REPOSITORY = Path(__file__).parents[3]
@@ -70,9 +72,15 @@ def attempt(tmp_path: Path) -> Attempt[ParseClaim]:
     return Attempt(claim, lake, tmp_path / "scratch", ThreadPoolExecutor(2), threading.Event())
 
 
+@pytest.fixture(params=["off", "full"])
+def mode(request: pytest.FixtureRequest, attempt: Attempt[ParseClaim]) -> str:
+    attempt.claim["job"]["profile"] = request.param
+    return str(request.param)
+
+
 def written(attempt: Attempt[ParseClaim], schema: Schema, table: pa.Table) -> Written:
     path = f"{attempt.prefix}/{len(table)}.parquet"
-    pq.write_table(table, attempt.lake.place(path), write_page_checksum=True)
+    pq.write_table(table, attempt.lake.place(path), write_page_checksum=True, store_schema=False)
     return Written(schema, {path: Path(attempt.lake.place(path)).stat().st_size})
 
 
@@ -111,6 +119,26 @@ def test_other_rows_are_hashed_by_the_caller(attempt: Attempt[ParseClaim]) -> No
         )
 
 
+def test_rows_that_take_much_more_in_memory_are_read_in_parts(
+    attempt: Attempt[ParseClaim], mode: str
+) -> None:
+    """Each row has one long text, which stands in a dictionary: a gigabyte in a small file."""
+    text, count = "x" * 400_000, 3_000
+    table = pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0] * count), pa.array([text]))})
+    sums = Content(count, 1, 2)
+    file = written(attempt, struct(a="string"), table)
+    with peak_bytes() as memory:
+        fragment = measure(attempt, {"m": file}, lambda *_: {"m": MeasuredRows(sums)})["m"]
+    assert (fragment.content, sum(file.files.values()) < 100_000) == (sums, True)
+    assert memory.peak < 3 * FEW_BYTES
+    if mode == "full":
+        assert fragment.profile is not None
+        sample = fragment.profile["sample"]
+        assert sample["values"]["a"] == [[text[:64], len(text)]] * len(sample["marks"])
+        assert len(sample["marks"]) > 100
+        assert sketches.count(fragment.profile["columns"]["a"]["distinct"]) == 1
+
+
 # --- contents that were observed ------------------------------------------------------------------
 
 MANY = pa.table({"a": pa.array(range(300_000), pa.int64())})
@@ -119,12 +147,6 @@ LONGS = struct(a="long")
 
 def observed(attempt: Attempt[ParseClaim], table: pa.Table = MANY) -> Written:
     return replace(written(attempt, LONGS, MANY), observed=content(LONGS, table))
-
-
-@pytest.fixture(params=["off", "full"])
-def mode(request: pytest.FixtureRequest, attempt: Attempt[ParseClaim]) -> str:
-    attempt.claim["job"]["profile"] = request.param
-    return str(request.param)
 
 
 def test_observed_contents_are_not_read_back(attempt: Attempt[ParseClaim], mode: str) -> None:
