@@ -59,9 +59,6 @@ LEASE_S = 30.0
 MAX_TASKS = 500
 
 
-MAX_BYTES = 256 << 20
-
-
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 
 
@@ -101,12 +98,11 @@ def claim(
             kinds,
             # A server that is slow holds up one slice, not those that others may read meanwhile
             max_tasks=1 if slices.is_reader(kinds) else MAX_TASKS,
-            max_bytes=MAX_BYTES,
             lease_s=LEASE_S,
             sizes=sizes,
             placements=placements_for(kinds, takes_packages=takes_packages),
             without=without,
-            most_of=partial(ctx.batch_sizes.most, tx, ctx.namespace),
+            count_of=partial(ctx.batch_sizes.count, tx, ctx.namespace),
         )
         if attempt is None:
             return None
