@@ -189,9 +189,7 @@ def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
         assert tx.queue.backlog() == {"transform": 3, "list": 1}
         wanted: list[list[Size]] = [["small"], ["small", "standard"], ["standard", "large"]]
         made = [
-            tx.queue.claim(
-                f"a{n}", "x", ["transform"], max_tasks=9, lease_s=9, sizes=sizes
-            )
+            tx.queue.claim(f"a{n}", "x", ["transform"], max_tasks=9, lease_s=9, sizes=sizes)
             for n, sizes in enumerate(wanted)
         ]
     assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
@@ -429,15 +427,11 @@ def test_a_batch_has_limits(world: World) -> None:
             return 2
 
         made = [
-            tx.queue.claim(
-                f"b{i}", "x", ["transform"], max_tasks=9, lease_s=1, count_of=first_two
-            )
+            tx.queue.claim(f"b{i}", "x", ["transform"], max_tasks=9, lease_s=1, count_of=first_two)
             for i in range(2)
         ]
     assert [attempt and set(attempt.tasks) for attempt in made] == [{d(5), d(6)}, {d(7)}]
-    assert asked == [Candidates(DAILY, "transform", task(1).job, [10, 10, 10])], (
-        "not of one alone"
-    )
+    assert asked == [Candidates(DAILY, "transform", task(1).job, [10, 10, 10])], "not of one alone"
 
 
 def test_a_delay_that_was_set_before_the_clock_went_back_is_over(world: World) -> None:
@@ -622,9 +616,7 @@ def test_a_claim_leaves_out_dataflows(world: World) -> None:
         tx.queue.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
         left_out = ["flights", "other"]
         made = [
-            tx.queue.claim(
-                f"a{i}", "x", ["transform"], max_tasks=9, lease_s=9, without=left_out
-            )
+            tx.queue.claim(f"a{i}", "x", ["transform"], max_tasks=9, lease_s=9, without=left_out)
             for i in range(2)
         ]
         assert [set(found.tasks) if found else None for found in made] == [{d(2)}, None]

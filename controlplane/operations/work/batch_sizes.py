@@ -15,11 +15,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TypeAlias
+from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from controlplane.core import tree
 from controlplane.core.errors import CorruptNode
 from controlplane.core.model.branches import MAIN
+from controlplane.core.model.jobs import StoredTransformJob
 from controlplane.core.model.past_attempts import PastAttempt, is_measured
 from controlplane.core.plan.plan_values import ROW_COST
 from controlplane.ports.queue import Candidates
@@ -28,15 +29,31 @@ from controlplane.settings import BATCH_S
 from dataplane.contract.jobs import is_batched
 from dataplane.contract.kinds import Kind
 
-MOST_BYTES = 256 << 20  # of the tasks of a claim, where what they read whole is not more
+# Bytes of the tasks of a claim. Those that share a Spark job may have more than `FEW_BYTES`: as many
+# as they read whole, or each driver's share of what waits, up to `MOST_BYTES`.
+FEW_BYTES, MOST_BYTES = 256 << 20, 1 << 30
 LEAST = 4  # tasks: a driver has so many Spark jobs of an attempt under way
 ATTEMPT_S = 2.0  # that an attempt takes besides its tasks
 ATTEMPTS = 32  # the newest ones, which a task's time is taken from
 FRESH_S = 10.0  # that they count before they are read again
 LARGEST = 2_000  # datasets whose attempts are kept
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 Took: TypeAlias = tuple[float, int]
 """What an attempt took: seconds, and how many tasks it did."""
+
+
+class Limits(NamedTuple):
+    """How many of some tasks a driver gets at once."""
+
+    by_bytes: int
+    by_time: int | None  # None: not limited
+
+    @property
+    def tasks(self) -> int:
+        return self.by_bytes if self.by_time is None else min(self.by_bytes, self.by_time)
 
 
 class BatchSizes:
@@ -45,51 +62,84 @@ class BatchSizes:
     def __init__(
         self, batch_s: float = BATCH_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._batch_s, self._clock, self._lock = batch_s, clock, threading.Lock()
-        # Until when they count, by namespace, dataset and kind
-        self._attempts: dict[tuple[str, str, Kind], tuple[float, tuple[Took, ...]]] = {}
+        self._batch_s = batch_s
+        self._attempts = _Fresh[tuple[str, str, Kind], tuple[Took, ...]](clock)
+        self._drivers = _Fresh[str, int](clock)
 
-    def count(self, tx: Tx, namespace: str, of: Candidates) -> int:
-        """How many of these a driver gets: the first ones."""
-        attempts = self._newest(tx, (namespace, of.dataset, of.kind))
-        count = self._count(of.sizes_bytes, attempts, whole_bytes=0)
-        if count == len(of.sizes_bytes):
-            return count
-        # It is read where it makes a difference: what is read whole makes claims larger only
-        return self._count(of.sizes_bytes, attempts, _whole_bytes(tx, of.job))
+    def limits(self, tx: Tx, namespace: str, of: Candidates) -> Limits:
+        """For the first ones of these."""
+        attempts = self._attempts.get(
+            (namespace, of.dataset, of.kind), lambda: _newest(tx, of.dataset, of.kind)
+        )
+        limits = self._limits(of.sizes_bytes, attempts, FEW_BYTES)
+        if limits.tasks == len(of.sizes_bytes):
+            return limits
+        whole_bytes = _whole_bytes(tx, of)
+        if whole_bytes is None:
+            return limits
+        drivers = self._drivers.get(namespace, lambda: _drivers(tx))
+        share_bytes = min(MOST_BYTES, sum(of.sizes_bytes) // drivers)
+        most_bytes = max(FEW_BYTES, share_bytes, whole_bytes)
+        return self._limits(of.sizes_bytes, attempts, most_bytes, whole_bytes)
 
-    def _count(self, sizes_bytes: Sequence[int], attempts: Iterable[Took], whole_bytes: int) -> int:
-        fitting = count_within(sizes_bytes, max(MOST_BYTES, whole_bytes))
+    def _limits(
+        self,
+        sizes_bytes: Sequence[int],
+        attempts: Iterable[Took],
+        most_bytes: int,
+        whole_bytes: int = 0,
+    ) -> Limits:
+        by_bytes = count_within(sizes_bytes, most_bytes)
         seconds = task_seconds(attempts, sum(sizes_bytes) / len(sizes_bytes), whole_bytes)
-        if seconds == 0:
-            return fitting
-        return min(fitting, max(LEAST, int(self._batch_s / seconds)))
+        return Limits(by_bytes, max(LEAST, int(self._batch_s / seconds)) if seconds else None)
 
-    def _newest(self, tx: Tx, of: tuple[str, str, Kind]) -> tuple[Took, ...]:
+
+class _Fresh(Generic[K, V]):
+    """Values that were read in the last `FRESH_S` seconds, by key."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._values: dict[K, tuple[float, V]] = {}  # with the time until when they count
+
+    def get(self, key: K, read: Callable[[], V]) -> V:
         now = self._clock()
-        until, attempts = self._attempts.get(of, (now, ()))
-        if now < until:
-            return attempts
-        _, dataset, kind = of
-        past = tx.past_attempts.newest(MAIN, [dataset], limit=ATTEMPTS)
-        attempts = took(attempt for attempt in past if attempt.kind == kind)
+        kept = self._values.get(key)
+        if kept is not None and now < kept[0]:
+            return kept[1]
+        value = read()
         with self._lock:
-            if len(self._attempts) >= LARGEST:
-                self._attempts.clear()
-            self._attempts[of] = (now + FRESH_S, attempts)
-        return attempts
+            if len(self._values) >= LARGEST:
+                self._values.clear()
+            self._values[key] = (now + FRESH_S, value)
+        return value
 
 
-def _whole_bytes(tx: Tx, job_id: bytes) -> int:
-    """What all tasks of a job read, once for a claim: as `Task.size_bytes` counts."""
-    job = tx.queue.jobs([job_id]).get(job_id)
-    if job is None or "language" not in job or "shared" not in job or not is_batched(job):
+def _newest(tx: Tx, dataset: str, kind: Kind) -> tuple[Took, ...]:
+    past = tx.past_attempts.newest(MAIN, [dataset], limit=ATTEMPTS)
+    return took(attempt for attempt in past if attempt.kind == kind)
+
+
+def _drivers(tx: Tx) -> int:
+    """How many there are, at least one."""
+    return max(1, sum(driver.kind == "driver" for driver in tx.drivers.running()))
+
+
+def _whole_bytes(tx: Tx, of: Candidates) -> int | None:
+    """What one Spark job of these tasks reads for all of them, as `Task.size_bytes` counts. None
+    where each task is a job of its own."""
+    if of.kind in ("parse", "index"):
         return 0
+    stored = tx.queue.jobs([of.job]).get(of.job) if of.kind == "transform" else None
+    if stored is None:
+        return None
+    job = cast("StoredTransformJob", stored)
+    if not is_batched(job):
+        return None
     roots = [bytes.fromhex(root) for root in job["shared"].values()]
     with suppress(CorruptNode):  # then the claim cannot be made at all, which is told there
         summaries = tree.summaries(tx.nodes, roots)
         return ROW_COST * sum(of.totals.content.rows for of in summaries.values())
-    return 0
+    return None
 
 
 def count_within(sizes_bytes: Iterable[int], most_bytes: int) -> int:

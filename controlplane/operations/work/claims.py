@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TypedDict, assert_never, cast
 
 from controlplane import logs
@@ -102,7 +101,7 @@ def claim(
             sizes=sizes,
             placements=placements_for(kinds, takes_packages=takes_packages),
             without=without,
-            count_of=partial(ctx.batch_sizes.count, tx, ctx.namespace),
+            count_of=lambda of: ctx.batch_sizes.limits(tx, ctx.namespace, of).tasks,
         )
         if attempt is None:
             return None

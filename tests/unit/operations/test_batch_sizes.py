@@ -8,26 +8,29 @@ from typing import Any
 import pytest
 
 from controlplane.core import tree
+from controlplane.core.model.drivers import Driver
 from controlplane.core.model.past_attempts import PastAttempt
 from controlplane.operations.context import Context
 from controlplane.operations.work import claims
 from controlplane.operations.work.batch_sizes import (
     ATTEMPT_S,
+    FEW_BYTES,
     FRESH_S,
     LEAST,
-    MOST_BYTES,
     BatchSizes,
     count_within,
     task_seconds,
     took,
 )
+from controlplane.ports.queue import Candidates
 from dataplane.contract.claims import CONTRACT
 from tests.store.examples import d, fragment, past, stored_job, task
 from tests.stores import new_store
 
 DAILY = "flights.daily"
-TABLE_ROWS = 10_000_000  # which count for a gigabyte
+TABLE_ROWS = 12_000_000  # which count for 1.2 GB
 TOGETHER = {"language": "sql", "batch_sql": "SELECT 1"}  # such tasks share a Spark job
+SINGLE = {"language": "sql", "batch_sql": None}
 
 
 def attempt(seconds: float, tasks: int = 1, number: int = 0) -> PastAttempt:
@@ -75,6 +78,7 @@ class Claiming:
 
     def __init__(self, size_bytes: int = 0, **job: Any) -> None:
         self.now = 0.0
+        job = job or SINGLE
         self.ctx = Context(
             new_store(), batch_sizes=BatchSizes(batch_s=60.0, clock=lambda: self.now)
         )
@@ -122,13 +126,22 @@ def test_past_attempts_are_read_once_in_a_while() -> None:
     assert counts[0] == counts[1] + 1
 
 
-@pytest.mark.parametrize(
-    ("job", "count"), [({}, 4), ({"language": "sql", "batch_sql": None}, 4), (TOGETHER, 14)]
-)
+@pytest.mark.parametrize(("job", "count"), [(SINGLE, 4), (TOGETHER, 17)])
 def test_a_claim_has_as_many_bytes_as_its_tasks_read_whole_together(
     job: dict[str, Any], count: int
 ) -> None:
-    assert Claiming(size_bytes=MOST_BYTES // 4, **job).claimed() == count
+    assert Claiming(size_bytes=FEW_BYTES // 4, **job).claimed() == count
+
+
+@pytest.mark.parametrize(("drivers", "count"), [(0, 16), (1, 16), (3, 6), (9, 4)])
+def test_drivers_share_the_bytes_that_wait(drivers: int, count: int) -> None:
+    claiming = Claiming(size_bytes=FEW_BYTES // 4)
+    with claiming.ctx.store.begin() as tx:
+        for n in range(drivers):
+            tx.drivers.put(Driver(f"d{n}", "local", "driver", at=0.0, seen=0.0))
+        tx.drivers.put(Driver("w", "local", "worker", at=0.0, seen=0.0))
+        candidates = Candidates(DAILY, "parse", d(0), [FEW_BYTES // 4] * 20)
+        assert claiming.ctx.batch_sizes.limits(tx, "default", candidates).tasks == count
 
 
 def test_small_batches_do_not_stay_small_by_what_each_reads_whole() -> None:
@@ -136,16 +149,17 @@ def test_small_batches_do_not_stay_small_by_what_each_reads_whole() -> None:
     claiming = Claiming(size_bytes=10**6, **TOGETHER)
     claiming.past(attempt(60.0, tasks=4))
     assert claiming.claimed() == 20
-    claiming = Claiming(size_bytes=10**6, language="sql", batch_sql=None)
+    claiming = Claiming(size_bytes=10**6, **SINGLE)
     claiming.past(attempt(60.0, tasks=4))
     assert claiming.claimed() == LEAST
 
 
 def test_a_lost_node_of_a_table_stops_no_other_work() -> None:
-    claiming = Claiming(size_bytes=MOST_BYTES // 4, **TOGETHER)
+    claiming = Claiming(size_bytes=FEW_BYTES // 4, **TOGETHER)
     with claiming.ctx.store.begin() as tx:
         tx.queue.put_job(d(1), stored_job(shared={"table": d(99).hex()}, **TOGETHER))
-        lost = [task(n, job=d(1), size_bytes=MOST_BYTES, priority=9) for n in (50, 51)]
+        lost = [task(n, job=d(1), size_bytes=FEW_BYTES, priority=9) for n in (50, 51)]
         tx.queue.enqueue("main", DAILY, lost)
-    assert claims.claim(claiming.ctx, "driver", CONTRACT, ["transform"]) is None, "it is given up"
-    assert claiming.claimed() == 14
+    for _ in lost:  # each is given up
+        assert claims.claim(claiming.ctx, "driver", CONTRACT, ["transform"]) is None
+    assert claiming.claimed() == 17
