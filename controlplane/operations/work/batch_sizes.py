@@ -103,15 +103,15 @@ class _Fresh(Generic[K, V]):
 
     def get(self, key: K, read: Callable[[], V]) -> V:
         now = self._clock()
-        kept = self._values.get(key)
-        if kept is not None and now < kept[0]:
-            return kept[1]
-        value = read()
+        last = self._values.get(key)
+        if last is not None and now < last[0]:
+            return last[1]
+        fresh = read()
         with self._lock:
             if len(self._values) >= LARGEST:
                 self._values.clear()
-            self._values[key] = (now + FRESH_S, value)
-        return value
+            self._values[key] = (now + FRESH_S, fresh)
+        return fresh
 
 
 def _newest(tx: Tx, dataset: str, kind: Kind) -> tuple[Took, ...]:
