@@ -73,7 +73,7 @@ class BatchSizes:
         )
         limits = self._limits(of.sizes_bytes, attempts, FEW_BYTES)
         if limits.tasks == len(of.sizes_bytes):
-            return limits
+            return limits  # what is read below makes claims larger only
         whole_bytes = _whole_bytes(tx, of)
         if whole_bytes is None:
             return limits
