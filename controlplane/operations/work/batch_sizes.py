@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from controlplane.core import tree
@@ -136,10 +135,11 @@ def _whole_bytes(tx: Tx, of: Candidates) -> int | None:
     if not is_batched(job):
         return None
     roots = [bytes.fromhex(root) for root in job["shared"].values()]
-    with suppress(CorruptNode):  # then the claim cannot be made at all, which is told there
-        summaries = tree.summaries(tx.nodes, roots)
-        return ROW_COST * sum(of.totals.content.rows for of in summaries.values())
-    return None
+    try:
+        summaries = tree.summaries(tx.nodes, roots).values()
+    except CorruptNode:  # the claim fails for the same node, with its reason
+        return None
+    return ROW_COST * sum(summary.totals.content.rows for summary in summaries)
 
 
 def count_within(sizes_bytes: Iterable[int], most_bytes: int) -> int:
