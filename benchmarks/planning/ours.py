@@ -214,9 +214,7 @@ def finish_as(store: Store, dataset: str, entry: Entry) -> None:
 
 def _claim(store: Store, tasks: int) -> tuple[Attempt, Mapping[bytes, Task]]:
     with store.begin(NAMESPACE) as tx:
-        attempt = tx.queue.claim(
-            "0" * 32, DRIVER, KINDS, max_tasks=tasks, max_bytes=1 << 60, lease_s=LEASE_S
-        )
+        attempt = tx.queue.claim("0" * 32, DRIVER, KINDS, max_tasks=tasks, lease_s=LEASE_S)
         if attempt is None:
             raise LookupError("there are no tasks")
         return attempt, tx.queue.tasks(attempt.tasks)

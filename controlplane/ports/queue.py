@@ -6,12 +6,21 @@ Contract under failure: a method either does all that it says or raises and chan
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, TaskState
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
+
+
+class Candidates(NamedTuple):
+    """Queued tasks of one job that a driver could get at once, in order."""
+
+    dataset: str
+    kind: Kind
+    job: bytes
+    sizes_bytes: Sequence[int]
 
 
 class Queue(Protocol):
@@ -80,18 +89,17 @@ class Queue(Protocol):
         kinds: Sequence[Kind],
         *,
         max_tasks: int,
-        max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
-        most_of: Callable[[str, Kind], int | None] | None = None,
+        count_of: Callable[[Candidates], int] | None = None,
     ) -> Attempt | None:
         """Take the due queued task of highest priority (oldest first) of these kinds, sizes and
-        placements, and more of the same job, dataset, size and placement, within the limits (at
-        least one); the fewer, the more often that task failed. `most_of`: how many of a dataset and
-        kind, called where there are several; None: any number. Each becomes running with a raised
-        epoch and this attempt. `without`: of none of these dataflows. None: nothing to do.
+        placements, and more of the same job, dataset, size and placement; the fewer, the more often
+        that task failed. `count_of`: how many of the first ones, called where there are several;
+        None: all of them. Each becomes running with a raised epoch and this attempt. `without`: of
+        none of these dataflows. None: nothing to do.
 
         The prefix is `<namespace>/<flow>/<dataset>/_frags/<first two characters of the
         attempt>/<attempt>`."""

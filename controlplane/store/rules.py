@@ -21,28 +21,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Sized(Protocol):
-    @property
-    def size_bytes(self) -> int: ...
-
-
-S = TypeVar("S", bound=Sized)
-
-
 def attempt_prefix(namespace: str, dataset: str, attempt: str) -> str:
     """The only folder in the lake that an attempt writes to."""
     return f"{namespace}/{dataset.replace('.', '/', 1)}/_frags/{attempt[:2]}/{attempt}"
-
-
-def within(candidates: Sequence[S], max_bytes: int) -> list[S]:
-    """The first that fit together, at least one."""
-    total, fitting = 0, list[S]()
-    for candidate in candidates:
-        total += candidate.size_bytes
-        if fitting and total > max_bytes:
-            break
-        fitting.append(candidate)
-    return fitting
 
 
 class Tried(Protocol):

@@ -119,6 +119,7 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
         SparkSession.Builder = _OwnBuilder  # type: ignore[misc]  # whose instances `SparkSession.builder` gives
         SparkSession.getActiveSession = staticmethod(_active)  # type: ignore[method-assign]  # for all threads one
         local_filesystem.install(spark)
+        _silence_row_group_warnings(spark)
         # Read once in a process; without an active session, users' lines would be missing
         is_debugging_enabled()
     except IllegalArgumentException as e:
@@ -126,6 +127,16 @@ def start(scratch: Path, extra: Mapping[str, str] | None = None) -> SparkSession
             f"Spark does not start with a setting of {CONF}: {explain(e)['message']}"
         ) from e
     return spark
+
+
+def _silence_row_group_warnings(spark: SparkSession) -> None:
+    """Open files of Parquet share the heap. A file that is opened makes the row groups of the
+    others smaller, and each change is two warnings: more than half of a driver's log."""
+    assert spark._jvm is not None
+    log4j = spark._jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(
+        "org.apache.parquet.hadoop.MemoryManager", log4j.Level.ERROR
+    )
 
 
 _OWN = threading.local()

@@ -178,9 +178,7 @@ def test_a_failed_merge_of_parts_that_are_lost_is_done_anew(tmp_path: Path, chan
         until_merges(world)
         assert planned(world) == {("input, merged by key from parts", 2)}
         with world.store.begin() as tx:
-            [attempt] = [
-                tx.queue.claim("one", "d", ["transform"], max_tasks=2, max_bytes=1 << 40, lease_s=9)
-            ]
+            [attempt] = [tx.queue.claim("one", "d", ["transform"], max_tasks=2, lease_s=9)]
             assert attempt is not None
             for key in attempt.tasks:
                 error = {"kind": "user", "condition": "X", "message": "boom", "detail": ""}

@@ -54,3 +54,11 @@ def test_a_file_may_ask_for_compiled_code(spark: SparkSession) -> None:
 def test_one_turn_in_eight_compiles_everything() -> None:
     assert [turn for turn in range(16) if code_generation(turn) == COMPILED] == [0, 8]
     assert code_generation(1) == INTERPRETED
+
+
+def test_open_files_that_share_the_heap_are_not_warned_of(spark: SparkSession) -> None:
+    """Errors of theirs are."""
+    jvm: Any = spark._jvm
+    name = "org.apache.parquet.hadoop.MemoryManager"
+    log = jvm.org.slf4j.LoggerFactory.getLogger(name)
+    assert (log.isWarnEnabled(), log.isErrorEnabled()) == (False, True)

@@ -66,9 +66,7 @@ class Churn:
         with self.world.begin() as tx:
             tx.queue.put_job(job, stored_job(number=number))
             tx.queue.enqueue("main", DATASET, [task(10_000 + number, job=job)])
-            tx.queue.claim(
-                f"attempt-{number}", "driver", ["transform"], max_tasks=1, max_bytes=99, lease_s=9
-            )
+            tx.queue.claim(f"attempt-{number}", "driver", ["transform"], max_tasks=1, lease_s=9)
             tx.queue.finish(f"attempt-{number}", [d(10_000 + number)])
             tx.queue.end_attempt(f"attempt-{number}")
             tx.queue.drop_demands("main", DATASET)

@@ -163,7 +163,7 @@ def test_done_work_goes_once_nobody_wants_it(world: World) -> None:
         for job in (0, 1, 2):
             tx.queue.put_job(d(job), stored_job(n=job))
         tx.queue.enqueue("main", "flights.daily", [task(10), task(11), task(12, job=d(1))])
-        tx.queue.claim("a1", "driver", ["transform"], max_tasks=2, max_bytes=99, lease_s=9)
+        tx.queue.claim("a1", "driver", ["transform"], max_tasks=2, lease_s=9)
         tx.queue.finish("a1", [d(10), d(11)])
         tx.queue.drop_demands("main", "flights.daily", [d(11), d(12)])
         assert tx.upkeep.drop_done(MANY) == 1  # job 2; the attempt may still speak of task 10
@@ -180,7 +180,7 @@ def test_done_work_goes_once_nobody_wants_it(world: World) -> None:
 def test_done_work_goes_in_pieces(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", "flights.daily", [task(n) for n in range(5)])
-        tx.queue.claim("a1", "driver", ["transform"], max_tasks=9, max_bytes=99, lease_s=9)
+        tx.queue.claim("a1", "driver", ["transform"], max_tasks=9, lease_s=9)
         tx.queue.finish("a1", [d(n) for n in range(5)])
         tx.queue.drop_demands("main", "flights.daily")
         tx.queue.end_attempt("a1")
@@ -191,7 +191,7 @@ def test_a_claim_under_way_keeps_its_job(world: World) -> None:
     with world.begin() as tx:
         tx.queue.put_job(d(0), stored_job(n=0))
         tx.queue.enqueue("main", "flights.daily", [task(1)])
-        tx.queue.claim("a1", "driver", ["transform"], max_tasks=1, max_bytes=9, lease_s=9)
+        tx.queue.claim("a1", "driver", ["transform"], max_tasks=1, lease_s=9)
         tx.queue.drop_demands("main", "flights.daily")
         assert tx.upkeep.drop_done(MANY) == 0
         assert set(tx.queue.jobs([d(0)])) == {d(0)}

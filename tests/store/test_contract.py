@@ -46,7 +46,7 @@ def fill(tx: Tx) -> None:
     tx.traces.put([trace(1, 1)], [fragment(1)])
     tx.traces.put_memo(d(1), {"schema": 1})
     tx.queue.enqueue("main", "flights.daily", [task(1), task(2)])
-    tx.queue.claim("a1", "driver", ["transform"], max_tasks=1, max_bytes=1, lease_s=9)
+    tx.queue.claim("a1", "driver", ["transform"], max_tasks=1, lease_s=9)
     tx.events.put([event("started")])
     tx.access.put_token(token("t"))
 

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from controlplane.core.model.tasks import Attempt, Demand, RaisedSize, Size, Task
+from controlplane.ports.queue import Candidates
 from controlplane.ports.store import Tx
 from controlplane.store.rules import LONGEST_DELAY_S
 from dataplane.contract.kinds import STARTED_FOR, Kind, Placement, placements_for
@@ -25,9 +26,8 @@ def claim(
     attempt: str = "a1",
     kinds: Sequence[Kind] = ("transform",),
     n: int = 100,
-    size: int = 10**9,
 ) -> Attempt | None:
-    return tx.queue.claim(attempt, "driver-1", kinds, max_tasks=n, max_bytes=size, lease_s=30)
+    return tx.queue.claim(attempt, "driver-1", kinds, max_tasks=n, lease_s=30)
 
 
 def claimed(tx: Tx, attempt: str = "a1", n: int = 100) -> Attempt:
@@ -147,7 +147,6 @@ def test_claims_are_of_the_placements_that_a_process_takes(world: World) -> None
                 "driver",
                 ["parse"],
                 max_tasks=9,
-                max_bytes=1 << 40,
                 lease_s=5.0,
                 placements=of,
             )
@@ -190,9 +189,7 @@ def test_claims_are_of_the_sizes_asked_for(world: World) -> None:
         assert tx.queue.backlog() == {"transform": 3, "list": 1}
         wanted: list[list[Size]] = [["small"], ["small", "standard"], ["standard", "large"]]
         made = [
-            tx.queue.claim(
-                f"a{n}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, sizes=sizes
-            )
+            tx.queue.claim(f"a{n}", "x", ["transform"], max_tasks=9, lease_s=9, sizes=sizes)
             for n, sizes in enumerate(wanted)
         ]
     assert [set(found.tasks) if found else None for found in made] == [None, {d(2)}, {d(1), d(3)}]
@@ -244,7 +241,7 @@ def test_done_tasks_are_queued_again_when_asked_for(world: World) -> None:
         assert tx.queue.enqueue("main", "other.set", [again, task(2)]) == 1
         assert tx.queue.tasks([d(1)]) == {d(1): replace(again, epoch=1, priority=4)}
         assert states(tx, 1, 2) == ["queued", "running"]
-        made = tx.queue.claim("a2", "x", ["transform"], max_tasks=9, max_bytes=1, lease_s=1)
+        made = tx.queue.claim("a2", "x", ["transform"], max_tasks=9, lease_s=1)
         assert made is not None
         assert made.tasks == {d(1): 2}
 
@@ -421,13 +418,20 @@ def test_a_batch_is_of_one_job_and_dataset(world: World) -> None:
 def test_a_batch_has_limits(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [task(n, size_bytes=10) for n in range(1, 8)])
-        sizes = [(100, 25), (1, 1000), (100, 0), (2, 1000), (0, 1000)]
-        taken = [
-            len(a.tasks)
-            for i, (n, size) in enumerate(sizes)
-            if (a := claim(tx, str(i), n=n, size=size))
+        taken = [len(claimed(tx, str(n), n=n).tasks) for n in (1, 2, 0)]
+        assert taken == [1, 2, 1]
+        asked = list[Candidates]()
+
+        def first_two(of: Candidates) -> int:
+            asked.append(of)
+            return 2
+
+        made = [
+            tx.queue.claim(f"b{i}", "x", ["transform"], max_tasks=9, lease_s=1, count_of=first_two)
+            for i in range(2)
         ]
-    assert taken == [2, 1, 1, 2, 1]
+    assert [attempt and set(attempt.tasks) for attempt in made] == [{d(5), d(6)}, {d(7)}]
+    assert asked == [Candidates(DAILY, "transform", task(1).job, [10, 10, 10])], "not of one alone"
 
 
 def test_a_delay_that_was_set_before_the_clock_went_back_is_over(world: World) -> None:
@@ -563,8 +567,8 @@ def test_a_finished_task_has_no_error(world: World) -> None:
 def test_a_lease_can_be_renewed_while_the_attempt_is_there(world: World) -> None:
     with world.begin() as tx:
         tx.queue.enqueue("main", DAILY, [task(1), task(2, job=d(5))])
-        tx.queue.claim("a1", "one", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
-        tx.queue.claim("a2", "two", ["transform"], max_tasks=1, max_bytes=1, lease_s=-1000)
+        tx.queue.claim("a1", "one", ["transform"], max_tasks=1, lease_s=-1000)
+        tx.queue.claim("a2", "two", ["transform"], max_tasks=1, lease_s=-1000)
         assert all(a.lease_until < tx.now() for a in tx.queue.attempts().values())
         assert tx.queue.extend("one", ["a1", "a2", "a3"], 60) == {"a1"}
         assert {
@@ -612,9 +616,7 @@ def test_a_claim_leaves_out_dataflows(world: World) -> None:
         tx.queue.enqueue("main", "flightsy.daily", [task(2, dataset="flightsy.daily")])
         left_out = ["flights", "other"]
         made = [
-            tx.queue.claim(
-                f"a{i}", "x", ["transform"], max_tasks=9, max_bytes=99, lease_s=9, without=left_out
-            )
+            tx.queue.claim(f"a{i}", "x", ["transform"], max_tasks=9, lease_s=9, without=left_out)
             for i in range(2)
         ]
         assert [set(found.tasks) if found else None for found in made] == [{d(2)}, None]

@@ -16,6 +16,7 @@ from controlplane.core.model.addresses import Generation, Moment
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.pins import Pin
 from controlplane.core.model.tasks import SIZES, Size
+from controlplane.ports.queue import Candidates
 from controlplane.ports.store import Store, Tx
 from dataplane.contract.kinds import Kind, Placement
 from tests.property.memory_store.store import MEMORY
@@ -240,10 +241,19 @@ REMEMBERED = [
         small,
     ),
 ]
+
+
+def first_of(salt: int) -> Callable[[Candidates], int]:
+    """A number of the first tasks that differs with all that a store says of them."""
+    return lambda of: 1 + (salt + len(of.kind) + sum(of.sizes_bytes)) % len(of.sizes_bytes)
+
+
 CLAIMS = [
     call(
         lambda a, k, n, s, z: (
-            lambda tx: tx.queue.claim(a, "driver", k, max_tasks=n, max_bytes=s, lease_s=5, sizes=z)
+            lambda tx: tx.queue.claim(
+                a, "driver", k, max_tasks=n, lease_s=5, sizes=z, count_of=first_of(s)
+            )
         ),
         attempts,
         st.sampled_from([KINDS, KINDS, KINDS[:1], ()]),
@@ -324,7 +334,7 @@ GROUPS = {
 }
 FILLED: tuple[Call, ...] = (
     lambda tx: tx.queue.enqueue("main", "flights.a", tasks_of([0, 1], 0, "list", 1, 0.0)),
-    lambda tx: tx.queue.claim("a1", "driver", KINDS, max_tasks=9, max_bytes=9, lease_s=5),
+    lambda tx: tx.queue.claim("a1", "driver", KINDS, max_tasks=9, lease_s=5),
 )
 ALL = [d(n) for n in range(4)]
 POINTS = (None, Generation(1), Generation(2), Moment(1_000_000_000_250))

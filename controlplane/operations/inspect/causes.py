@@ -30,7 +30,7 @@ from controlplane.core.model.answers.work import WorkSummary
 from controlplane.core.model.driver_ends import ENDING
 from controlplane.core.model.states import Cause, State
 from controlplane.core.model.tasks import Task
-from controlplane.core.plan import Decision, Step, WorkStep
+from controlplane.core.plan import Compute, Decision, Step, WorkStep
 from controlplane.operations.context import Context
 from controlplane.operations.inspect import data_age, json_views, work
 from controlplane.operations.inspect.datasets import kept_states, one_of
@@ -41,8 +41,8 @@ from controlplane.operations.inspect.time_travel import state_of
 from controlplane.operations.planning.snapshot import StoreSnapshot
 from controlplane.operations.upkeep import roll_up
 from controlplane.operations.work.claims import MAX_TASKS
+from controlplane.ports.queue import Candidates
 from controlplane.ports.store import Tx
-from dataplane.contract.kinds import Kind
 
 CHANGES_READ = 1_000  # audited ones, among which who did something is looked for
 
@@ -137,12 +137,16 @@ def _resources(ctx: Context, facts: StoreSnapshot, node: Node, step: Step) -> li
             f"its tasks count as {raised.size}, as one ran out of memory twice,"
             f" at last at {json_views.instant(raised.at)}"
         )
-    if not isinstance(step, WorkStep):
+    if not isinstance(step, Compute) or not step.tasks:
         return sentences
-    kind: Kind = "parse" if node.is_source else "transform"
-    most = ctx.batch_sizes.most(facts.tx, ctx.namespace, node.maker, kind)
-    if most is not None and most < MAX_TASKS:
-        sentences.append(f"a driver gets up to {most} of its tasks at a time, as they take long")
+    first = step.tasks[0]
+    sizes_bytes = [task.size_bytes for task in step.tasks[:MAX_TASKS]]
+    candidates = Candidates(node.maker, first.kind, first.job, sizes_bytes)
+    limits = ctx.batch_sizes.limits(facts.tx, ctx.namespace, candidates)
+    if limits.by_time is not None and limits.by_time < limits.by_bytes:
+        sentences.append(
+            f"a driver gets up to {limits.by_time} of its tasks at a time, as they take long"
+        )
     return sentences
 
 

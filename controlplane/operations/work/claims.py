@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TypedDict, assert_never, cast
 
 from controlplane import logs
@@ -59,9 +58,6 @@ LEASE_S = 30.0
 MAX_TASKS = 500
 
 
-MAX_BYTES = 256 << 20
-
-
 CLAIM_NODES = 64 << 20  # bytes of tree nodes that are kept while one claim is made
 
 
@@ -101,12 +97,11 @@ def claim(
             kinds,
             # A server that is slow holds up one slice, not those that others may read meanwhile
             max_tasks=1 if slices.is_reader(kinds) else MAX_TASKS,
-            max_bytes=MAX_BYTES,
             lease_s=LEASE_S,
             sizes=sizes,
             placements=placements_for(kinds, takes_packages=takes_packages),
             without=without,
-            most_of=partial(ctx.batch_sizes.most, tx, ctx.namespace),
+            count_of=lambda of: ctx.batch_sizes.limits(tx, ctx.namespace, of).tasks,
         )
         if attempt is None:
             return None

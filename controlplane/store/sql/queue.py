@@ -32,13 +32,13 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, TaskState
+from controlplane.ports.queue import Candidates
 from controlplane.store.rules import (
     LONGEST_DELAY_S,
     KindText,
     attempt_prefix,
     kind_texts,
     tried_together,
-    within,
 )
 from controlplane.store.sql import tables as db
 from controlplane.store.sql.base import OpenTransaction, TableGroup
@@ -401,23 +401,23 @@ class SqlQueue(TableGroup):
         kinds: Sequence[Kind],
         *,
         max_tasks: int,
-        max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
-        most_of: Callable[[str, Kind], int | None] | None = None,
+        count_of: Callable[[Candidates], int] | None = None,
     ) -> Attempt | None:
         stored = kind_texts(tuple(kinds), tuple(sizes), frozenset(placements))
         begins = {f"without_{i}": f"{flow}." for i, flow in enumerate(without)}
         of = {"kinds": stored, "n": max(1, max_tasks), **begins, **self._times()}
         due = self._rows(_batch(len(without)), **of)
-        batch = within(tried_together(due, max_tasks), max_bytes)
+        batch = tried_together(due, max_tasks)
         if not batch:
             return None
-        head = batch[0]
-        if len(batch) > 1 and most_of is not None:
-            batch = batch[: most_of(head.dataset, KindText.of(head.kind).kind)]
+        head, kind = batch[0], KindText.of(batch[0].kind).kind
+        if len(batch) > 1 and count_of is not None:
+            sizes_bytes = [row.size_bytes for row in batch]
+            batch = batch[: count_of(Candidates(head.dataset, kind, head.job, sizes_bytes))]
         running = self._rows_by(
             _CLAIM, [row.key for row in batch], state="running", attempt=attempt
         )
@@ -426,7 +426,7 @@ class SqlQueue(TableGroup):
             id=attempt,
             dataset=head.dataset,
             driver=driver,
-            kind=KindText.of(head.kind).kind,
+            kind=kind,
             job=head.job,
             prefix=attempt_prefix(self._namespace, head.dataset, attempt),
             tasks={row.key: row.epoch + 1 for row in batch},

@@ -11,7 +11,8 @@ from controlplane.core.model import change_marks
 from controlplane.core.model.events import NO_BRANCH
 from controlplane.core.model.jobs import StoredJob
 from controlplane.core.model.tasks import SIZES, Attempt, Demand, RaisedSize, Size, Task, larger
-from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, tried_together, within
+from controlplane.ports.queue import Candidates
+from controlplane.store.rules import LONGEST_DELAY_S, attempt_prefix, tried_together
 from dataplane.contract.kinds import PLACEMENTS, Kind, Placement
 from dataplane.contract.results import TaskError
 from tests.property.memory_store.tables import CowDict, K, NamespaceTables, V
@@ -214,12 +215,11 @@ class MemoryQueue(MemoryPart):
         kinds: Sequence[Kind],
         *,
         max_tasks: int,
-        max_bytes: int,
         lease_s: float,
         sizes: Sequence[Size] = SIZES,
         placements: Collection[Placement] = PLACEMENTS,
         without: Sequence[str] = (),
-        most_of: Callable[[str, Kind], int | None] | None = None,
+        count_of: Callable[[Candidates], int] | None = None,
     ) -> Attempt | None:
         due = sorted(filter(self._is_due, self._space.tasks.values()), key=self._order)
         left_out = tuple(flow + "." for flow in without)
@@ -230,10 +230,10 @@ class MemoryQueue(MemoryPart):
             return None
         alike = (head.job, head.dataset, head.kind, head.size, head.placement)
         same = [t for t in due if (t.job, t.dataset, t.kind, t.size, t.placement) == alike]
-        together = tried_together(same[: max(1, max_tasks)], max_tasks)
-        batch = within(together, max_bytes)
-        if len(batch) > 1 and most_of is not None:
-            batch = batch[: most_of(head.dataset, head.kind)]
+        batch = tried_together(same[: max(1, max_tasks)], max_tasks)
+        if len(batch) > 1 and count_of is not None:
+            sizes_bytes = [task.size_bytes for task in batch]
+            batch = batch[: count_of(Candidates(head.dataset, head.kind, head.job, sizes_bytes))]
         for task in batch:
             self._set([task.key], state="running", epoch=task.epoch + 1, attempt=attempt)
         claimed = Attempt(

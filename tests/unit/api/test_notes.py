@@ -84,9 +84,7 @@ def test_tasks_of_a_dataset_by_page(world: World, client: Headgate) -> None:
         tx.queue.enqueue(
             "main", "shop.dear", [task(n, partition=f"p{n}", size="large") for n in range(3)]
         )
-        attempt = tx.queue.claim(
-            "a" * 32, "driver", ["transform"], max_tasks=1, max_bytes=1 << 30, lease_s=60.0
-        )
+        attempt = tx.queue.claim("a" * 32, "driver", ["transform"], max_tasks=1, lease_s=60.0)
         assert attempt is not None
         (failed,) = attempt.tasks
         assert tx.queue.fail(attempt.id, failed, error("no such column"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from controlplane.operations.inspect import causes, overview
 from controlplane.operations.work import claims
 from controlplane.operations.work.recording import BACKOFF_S
 from dataplane.contract.claims import CONTRACT
+from tests.store.examples import past
 from tests.unit.reconciler.test_reasons import SHOP, Place, driver
 
 KILLED = ("ran out of memory: killed at its limit of 64Mi", "memory")
@@ -70,6 +72,18 @@ def test_later_tasks_of_a_dataset_that_ran_out_of_memory_go_to_larger_drivers(
         tasks = tx.queue.demands("main", "shop.orders").values()
     assert {task.size for task in tasks} == {"standard"}
     assert "resources" not in causes.why(place.ctx, "main", "shop.orders")
+
+
+def test_why_says_how_many_slow_tasks_a_driver_gets(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    for n in range(2, 9):
+        (tmp_path / f"{n}.csv").write_text(f"id\n{n}\n")
+    place.listed()
+    slow = replace(past("slow"), dataset="shop.orders", kind="parse", seconds=12.0, done=1)
+    with place.ctx.store.begin() as tx:
+        tx.past_attempts.put([slow])
+    answer = causes.why(place.ctx, "main", "shop.orders")
+    assert answer["resources"] == "a driver gets up to 6 of its tasks at a time, as they take long"
 
 
 def test_a_dataflow_keeps_a_driver_warm_until_it_is_edited(tmp_path: Path) -> None:

@@ -178,9 +178,7 @@ class Team:
             (token,) = [token for token in tx.access.tokens() if token.subject == id]
             if tokens.is_draining(token):
                 return
-            found = tx.queue.claim(
-                uuid.uuid4().hex, id, ["transform"], max_tasks=1, max_bytes=1, lease_s=1e9
-            )
+            found = tx.queue.claim(uuid.uuid4().hex, id, ["transform"], max_tasks=1, lease_s=1e9)
             self.claims += found is not None
 
 

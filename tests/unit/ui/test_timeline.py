@@ -186,7 +186,7 @@ def test_attempts_under_way_are_in_the_run_of_their_dataset(world: Pages) -> Non
     world.world.work()
     world.world.once()
     with world.world.store.begin() as tx:
-        tx.queue.claim("live1", "d1", ("parse",), max_tasks=9, max_bytes=1 << 30, lease_s=1e6)
+        tx.queue.claim("live1", "d1", ("parse",), max_tasks=9, lease_s=1e6)
     with world.http() as http:
         id = http.get("/activity.json").json()["runs"][0]["id"]
         run = http.get(f"/activity/{id}.json").json()

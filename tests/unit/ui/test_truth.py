@@ -102,7 +102,7 @@ def test_a_run_without_a_service_is_no_standstill(world: Pages) -> None:
     stop(world)
     with ctx.store.begin(ctx.namespace) as tx:
         queue(tx, 1)
-        assert tx.queue.claim("a1", "d1", ("transform",), max_tasks=1, max_bytes=1, lease_s=30.0)
+        assert tx.queue.claim("a1", "d1", ("transform",), max_tasks=1, lease_s=30.0)
     assert standstill.now(ctx) is None
     world.world.now += 31.0
     assert standstill.now(ctx)
